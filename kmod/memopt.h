@@ -8,7 +8,9 @@
 
 #include <linux/kref.h>
 #include <linux/list.h>
+#include <linux/mm.h>
 #include <linux/mutex.h>
+#include <linux/rbtree.h>
 #include <linux/rdma_memopt.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
@@ -16,6 +18,7 @@
 
 struct device;
 struct file;
+struct file_operations;
 struct gen_pool;
 struct memopt_file;
 struct page;
@@ -74,6 +77,11 @@ int memopt_region_query(struct memopt_region_info *info);
 
 /* ---- file.c: open files and the objects in them ---- */
 
+extern const struct file_operations memopt_fops;
+
+/* Module parameter max_objects, defined in file.c. */
+extern unsigned int memopt_max_objects;
+
 enum memopt_object_type {
 	MEMOPT_OBJECT_BUFFER,
 	MEMOPT_OBJECT_MR,
@@ -121,7 +129,8 @@ struct memopt_file {
 /**
  * memopt_object_reserve - give a new object an id nobody can look up yet
  *
- * Initialises @obj with one reference.  Undo with memopt_object_abort().
+ * Initialises @obj with one reference.  Undo with memopt_object_abort(), which
+ * withdraws the id and leaves that reference to the caller.
  * Return: 0, -ENOSPC at the limit of objects, or -ENOMEM.
  */
 int memopt_object_reserve(struct memopt_file *mf, struct memopt_object *obj,
@@ -142,8 +151,10 @@ int memopt_object_remove(struct memopt_file *mf, u32 id,
  * struct memopt_call - one ioctl
  * @file: the file it came through
  * @arg: kernel copy of the struct; out_* members go back to the caller
- * @new_object: set by a handler that reserved an object; the dispatcher
- *	publishes it after the copy-out, or aborts it and calls ops->destroy
+ * @new_object: set by a handler that reserved an object and succeeds; the
+ *	dispatcher publishes it after the copy-out, or aborts it, calls
+ *	ops->destroy and drops its reference.  A handler that fails after the
+ *	reserve aborts and drops the object itself.
  */
 struct memopt_call {
 	struct memopt_file *file;
@@ -174,13 +185,26 @@ struct memopt_buffer {
 	atomic_t nr_mappings;
 	atomic_long_t mapping_size;
 	bool implicit;
+	bool unlisted; /* BUF_FREE ran: its offset maps nothing any more */
+	struct rb_node node; /* in the tree of mmap offsets unless implicit */
 };
 
 struct memopt_buffer *memopt_buffer_get(struct memopt_file *mf, u32 id);
 void memopt_buffer_put(struct memopt_buffer *buf);
+
+/* A buffer without id and offset; the caller owns its one reference. */
 struct memopt_buffer *memopt_buffer_create(struct memopt_file *mf, u32 kind,
 					   int node, u64 length, u64 alignment,
 					   enum memopt_wait wait);
+
+/* The file's buffer whose offsets contain pgoff, with a reference, or NULL. */
+struct memopt_buffer *memopt_buffer_by_pgoff(struct memopt_file *mf,
+					     unsigned long pgoff);
+/* The file's implicit buffer with a reference, or NULL. */
+struct memopt_buffer *memopt_buffer_implicit(struct memopt_file *mf);
+
+/* Offsets of pages below this are parts of an implicit buffer. */
+#define MEMOPT_PGOFF_MIN (1UL << (40 - PAGE_SHIFT))
 
 /* Check that offset and length are page-aligned and inside the buffer. */
 int memopt_buffer_check_range(const struct memopt_buffer *buf, u64 offset,
