@@ -12,12 +12,14 @@
 #include <linux/mutex.h>
 #include <linux/rbtree.h>
 #include <linux/rdma_memopt.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 struct device;
 struct file;
+struct file_operations;
 struct file_operations;
 struct gen_pool;
 struct memopt_file;
@@ -88,6 +90,9 @@ enum memopt_object_type {
 	MEMOPT_OBJECT_SHARE,
 };
 
+/* Of the character device; main.c registers it. */
+extern const struct file_operations memopt_fops;
+
 struct memopt_object;
 
 /**
@@ -118,7 +123,6 @@ struct memopt_object {
 struct memopt_file {
 	struct xarray objects;
 	atomic_t nr_objects;
-	struct net *net; /* of the opener, for information only */
 	struct mutex service_lock; /* creation of services for MR_REG */
 	struct list_head services; /* one per device, made on first MR_REG */
 	struct memopt_buffer *implicit; /* set once, see mmap.c */

@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _MEMOPT_COMPAT_RDMA_H
+#define _MEMOPT_COMPAT_RDMA_H
+
+#endif /* _MEMOPT_COMPAT_RDMA_H */
