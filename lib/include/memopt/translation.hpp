@@ -22,7 +22,8 @@ struct extent {
 /// Page size, in bytes, with which a device would translate the range, as the kernel computes it
 /// (ib_umem_find_best_pgsz in drivers/infiniband/core/umem.c): the largest power of two up to
 /// `page_cap` for which, in every extent, iova and physical address are congruent, and every
-/// inner border between extents lies on a page border.
+/// inner border between extents lies on a page border. A page larger than the smallest one that
+/// holds the whole range is not taken, since it would save no entry.
 ///
 /// @param iova address given to the device for the first byte: the user address unless another
 ///        was passed to ibv_reg_mr_iova
@@ -38,7 +39,8 @@ struct extent {
 
 /// Entries for registering a whole buffer at an iova (usually its address), from its verified
 /// traits: segments, page size, alignment. A lower bound is never claimed: where contiguity is
-/// not known, pages count one by one.
+/// not known, pages count one by one. 0 for an empty buffer.
+/// @throws error `invalid_argument` if iova and memory differ in the bits below 4096.
 [[nodiscard]] std::uint64_t translation_entries(const buffer& memory, std::uint64_t iova,
                                                 std::uint64_t page_cap);
 
