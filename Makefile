@@ -81,7 +81,7 @@ dkms-source:
 	$(Q)rm -rf "$(DKMS_SOURCE)"
 	$(Q)mkdir -p "$(DKMS_SOURCE)"
 	$(Q)tar -cf - --exclude='*.o' --exclude='*.ko' --exclude='*.mod*' --exclude='.*.cmd' \
-		--exclude=probes.h dkms.conf kmod uapi | tar -xf - -C "$(DKMS_SOURCE)"
+		--exclude=.probes --exclude=probes.h dkms.conf kmod uapi | tar -xf - -C "$(DKMS_SOURCE)"
 
 dkms: dkms-source
 	$(Q)if dkms status rdma_memopt/$(VERSION) | grep -q .; then \
@@ -96,5 +96,4 @@ vm-shell:
 
 clean:
 	$(Q)rm -rf build
-	$(Q)if [ -e kmod/Makefile ] && [ -d "$(KDIR)" ]; then \
-		$(MAKE) -C kmod KDIR="$(KDIR)" clean; fi
+	$(Q)if [ -e kmod/Makefile ]; then $(MAKE) -s -C kmod clean; fi
