@@ -20,7 +20,6 @@
 struct device;
 struct file;
 struct file_operations;
-struct file_operations;
 struct gen_pool;
 struct memopt_file;
 struct page;
@@ -89,9 +88,6 @@ enum memopt_object_type {
 	MEMOPT_OBJECT_MR,
 	MEMOPT_OBJECT_SHARE,
 };
-
-/* Of the character device; main.c registers it. */
-extern const struct file_operations memopt_fops;
 
 struct memopt_object;
 

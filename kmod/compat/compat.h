@@ -13,6 +13,7 @@
 #include "mm.h"
 #include "rdma.h"
 
+struct device;
 struct page;
 
 /* ---- contig.c: ordinary pages in one run ---- */
@@ -34,5 +35,12 @@ struct page *memopt_contig_alloc(unsigned long nr_pages,
 
 /* Give back pages of which every count is 1. */
 void memopt_contig_free(struct page *page, unsigned long nr_pages);
+
+/**
+ * memopt_cma_absent - there is certainly no CMA area behind the DMA API
+ *
+ * False where the kernel does not tell modules; an allocation then finds out.
+ */
+bool memopt_cma_absent(struct device *dev);
 
 #endif /* _MEMOPT_COMPAT_H */
