@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+# shellcheck shell=bash
 # Shared by the VM scripts: cache location, package mirror, messages, cleanup.
 # Sourced, never run.
 set -euo pipefail
