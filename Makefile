@@ -18,7 +18,7 @@ NATIVE := build/native
 VERSION := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"$$/\1/p' dkms.conf)
 DKMS_SOURCE := /usr/src/rdma_memopt-$(VERSION)
 
-.PHONY: help setup demo check style modules lib tools install dkms dkms-source \
+.PHONY: help setup demo check style modules configure lib tools install dkms dkms-source \
 	vm-shell clean
 
 help:
@@ -63,17 +63,18 @@ style:
 modules:
 	$(Q)$(MAKE) -C kmod KDIR="$(KDIR)"
 
-$(NATIVE)/CMakeCache.txt: CMakeLists.txt
+# Always run: it is quick, and prefix may differ from the last time.
+configure:
 	$(Q)cmake -S . -B $(NATIVE) -DCMAKE_INSTALL_PREFIX="$(prefix)" -DMEMOPT_BUILD_TESTS=OFF
 
-lib: $(NATIVE)/CMakeCache.txt
+lib: configure
 	$(Q)cmake --build $(NATIVE) --target memopt
 
-tools: $(NATIVE)/CMakeCache.txt
+tools: configure
 	$(Q)cmake --build $(NATIVE) --target memopt-tool
 
 install: lib tools
-	$(Q)DESTDIR="$(DESTDIR)" cmake --install $(NATIVE) --prefix "$(prefix)"
+	$(Q)DESTDIR="$(DESTDIR)" cmake --install $(NATIVE)
 	$(Q)deploy/install.sh "$(DESTDIR)" "$(prefix)"
 
 # What DKMS builds from: the module and its uapi header, without build products.
