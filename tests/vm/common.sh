@@ -33,3 +33,23 @@ debian_mirror() {
 need_root() {
 	[ "$(id -u)" = 0 ] || die "this step builds a VM root and needs root; run it with sudo"
 }
+
+# Which cached root serves a kernel: the 7.3 root holds the kernel of its release too.
+root_of_kernel() { # KERNEL
+	case $1 in
+	6.12) "$VM_DIR/root.sh" 7.3 ;;
+	*) "$VM_DIR/root.sh" "$1" ;;
+	esac
+}
+
+# The full release ("7.3.4+deb13-amd64") of a kernel in a root.
+kernel_release() { # ROOT KERNEL
+	local dir
+	for dir in "$1/lib/modules/$2".*-amd64; do
+		if [ -e "$dir/modules.dep" ]; then
+			printf '%s\n' "${dir##*/}"
+			return
+		fi
+	done
+	die "no kernel $2 in $1"
+}
