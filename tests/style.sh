@@ -156,8 +156,8 @@ versions() {
 	local dkms cmake module
 	dkms=$(sed -n 's/^PACKAGE_VERSION="\(.*\)"$/\1/p' dkms.conf)
 	cmake=$(sed -n 's/^project(.* VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
-	module=$(sed -n 's/^MODULE_VERSION("\(.*\)");$/\1/p' kmod/main.c)
-	printf 'dkms.conf %s, CMakeLists.txt %s, kmod/main.c %s\n' "$dkms" "$cmake" "$module"
+	module=$(sed -n 's/^#define MEMOPT_VERSION "\(.*\)"$/\1/p' kmod/*.[ch])
+	printf 'dkms.conf %s, CMakeLists.txt %s, kmod/ %s\n' "$dkms" "$cmake" "$module"
 	[ -n "$dkms" ] && [ "$dkms" = "$cmake" ] && [ "$dkms" = "$module" ]
 }
 

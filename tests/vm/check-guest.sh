@@ -29,20 +29,20 @@ run_catch2() {
 	run_suite "$name" xml "$limit" "$program" --reporter xml --warn NoAssertions
 }
 
-# What several suites rely on; a suite may leave it in another state.
+# What several suites rely on; a suite may leave it in another state. If it can not be
+# had, the suites say so better than an early end of this script.
 prepare() {
 	if [ ! -d /sys/module/rdma_memopt ]; then
-		insmod "$module"
+		insmod "$module" || echo "error: the module does not load" >&2
 	fi
 	if [ ! -d /sys/class/infiniband/rxe0 ]; then
-		/src/tests/vm/setup-rxe.sh
+		/src/tests/vm/setup-rxe.sh || echo "error: no soft RoCE device" >&2
 	fi
 }
 
 # insmod takes no dependencies; they are the kernel's own modules.
-modinfo -F depends "$module" | tr , '\n' | xargs -r modprobe -a
-# 2 MiB pages for hugetlb_2m, the pool and the hybrid; the 1 GiB page is from boot.
-echo 192 >/proc/sys/vm/nr_hugepages
+modinfo -F depends "$module" | tr , '\n' | xargs -r modprobe -a ||
+	echo "error: the modules $module depends on do not load" >&2
 
 run_suite module tap 120 /src/tests/vm/check-module.sh load "$module"
 prepare

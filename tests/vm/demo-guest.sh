@@ -18,8 +18,6 @@ dkms status >&2
 modprobe rdma_memopt
 echo "--- loaded $(modinfo -F filename rdma_memopt) $(cat /sys/module/rdma_memopt/version)" >&2
 
-# 2 MiB pages for hugetlb_2m, the pool and the hybrid; the 1 GiB page is from boot.
-echo 192 >/proc/sys/vm/nr_hugepages
 /src/tests/vm/setup-rxe.sh
 
 # For the reader: the guest shows which optional parts this machine lacks.

@@ -45,7 +45,8 @@ step "DKMS: add and build for $release"
 step "booting a guest with kernel $release, CMA and one 1 GiB page"
 status=0
 "$VM_DIR/guest.sh" --kernel "$kernel" --name demo --mem 4096 --timeout 1800 \
-	--append "cma=512M hugepagesz=1G hugepages=1" --out "$out" --build "$BUILD_DIR" -- \
+	--append "cma=512M hugepagesz=1G hugepages=1" --hugepages 192 \
+	--out "$out" --build "$BUILD_DIR" -- \
 	/src/tests/vm/demo-guest.sh "$version" || status=$?
 case $status in
 0) ;;
