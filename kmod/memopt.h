@@ -27,22 +27,29 @@ struct vm_area_struct;
 
 /* ---- region.c: contiguous memory and its reuse ---- */
 
+struct memopt_extent;
 struct memopt_region;
 
 /**
  * struct memopt_range - a run of pages taken from a region
  * @region: where it goes back to
+ * @extent: the part of the region it came from
  * @page: first page; the run is physically contiguous
  * @nr_pages: length
  * @alignment: bytes, of the physical address
  * @entry: on a reclaim list of the region; unused while the range is in use
+ * @unpinned: pages before this one were seen without a pin after the release
+ * @quarantined: a pinned page was seen at the last look
  */
 struct memopt_range {
 	struct memopt_region *region;
+	struct memopt_extent *extent;
 	struct page *page;
 	unsigned long nr_pages;
 	unsigned long alignment;
 	struct list_head entry;
+	unsigned long unpinned;
+	bool quarantined;
 };
 
 /* Context of an allocation: an ioctl may wait for zeroing, mmap may not. */
@@ -75,6 +82,12 @@ u32 memopt_region_count(void);
 u64 memopt_region_features(void);
 /* Fill the out_* members from the region with that index; -ENOENT beyond. */
 int memopt_region_query(struct memopt_region_info *info);
+
+/* ---- sysfs.c ---- */
+
+/* The fill state of the regions in a directory below the device's. */
+int memopt_sysfs_init(struct device *dev);
+void memopt_sysfs_exit(void);
 
 /* ---- file.c: open files and the objects in them ---- */
 
