@@ -18,8 +18,20 @@
 
 #include "memopt.h"
 
+static int memopt_max_objects_set(const char *val,
+				  const struct kernel_param *kp)
+{
+	return param_set_uint_minmax(val, kp, 1, 65536);
+}
+
+static const struct kernel_param_ops memopt_max_objects_ops = {
+	.set = memopt_max_objects_set,
+	.get = param_get_uint,
+};
+
 unsigned int memopt_max_objects = 1024;
-module_param_named(max_objects, memopt_max_objects, uint, 0444);
+module_param_cb(max_objects, &memopt_max_objects_ops, &memopt_max_objects,
+		0444);
 MODULE_PARM_DESC(max_objects,
 		 "buffers, MRs and shares one open file may hold together (default 1024)");
 
