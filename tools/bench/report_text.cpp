@@ -11,7 +11,6 @@
 namespace memopt::tool::bench {
 namespace {
 
-using align = text_table::align;
 using json = nlohmann::ordered_json;
 
 constexpr int json_version = 1;
@@ -78,8 +77,25 @@ std::string csv_text(std::string_view text) {
   return out + '"';
 }
 
-void add_refused(text_table& table, const row& r) {
-  table.add_remark(r.scheme, fmt::format("{}: {}", to_string(*r.why), r.detail));
+std::string note_of(const row& r) {
+  std::string out;
+  const auto add = [&](const std::string& text) {
+    out += wrap(fmt::format("{}: {}", r.scheme, text), 79, 0, 2) + '\n';
+  };
+  if (r.obtained.backend != r.scheme) {
+    add(fmt::format("memory is {}", r.obtained.backend));
+  }
+  if (r.obtained.mapping > r.obtained.page_size) {
+    add(fmt::format("mapped with pages of {}", format_bytes(r.obtained.mapping)));
+  }
+  if (r.posted) {
+    add(fmt::format("the module posted {} entries of {}", r.posted->entries,
+                    format_bytes(r.posted->page_size)));
+  }
+  if (!r.note.empty()) {
+    add(r.note);
+  }
+  return out;
 }
 
 }  // namespace
@@ -124,55 +140,49 @@ std::string to_csv(const report& r) {
 }
 
 std::string to_table(const report& r, const system_facts& facts) {
-  text_table memory{{{"scheme"},
-                     {"bytes"},
-                     {"got", align::left},
+  text_table memory{{{"memory"},
+                     {"size"},
                      {"page"},
-                     {"segm."},
+                     {"pieces"},
                      {"alloc ms"},
                      {"touch ms"},
-                     {"reg 1st us"},
-                     {"again us"},
-                     {"dereg"}}};
-  text_table transfers{{{"scheme"},
-                        {"entries 4K"},
-                        {"at 2M"},
-                        {"at 1G"},
-                        {"W 64B us"},
-                        {"R 64B us"},
-                        {"W MB/s"},
-                        {"R MB/s"},
-                        {"verified"}}};
+                     {"entries 4K"},
+                     {"at 2M"},
+                     {"at 1G"}}};
+  text_table transfers{{{"RDMA"},
+                        {"reg 1st"},
+                        {"again"},
+                        {"dereg"},
+                        {"W 64B"},
+                        {"R 64B"},
+                        {"W 1M"},
+                        {"R 1M"},
+                        {"data"}}};
   std::string notes;
   for (const row& l : r.rows) {
     if (l.why) {
-      add_refused(memory, l);
-      transfers.add_remark(l.scheme, std::string{to_string(*l.why)});
+      memory.add_remark(l.scheme, std::string{to_string(*l.why)});
+      transfers.add_remark(l.scheme, l.detail);
       continue;
     }
-    memory.add({l.scheme, short_bytes(l.bytes), l.obtained.backend,
-                short_bytes(l.obtained.page_size), fmt::to_string(l.obtained.segments),
-                number(l.alloc_ms), number(l.first_touch_ms), number(l.reg_first_us),
-                number(l.reg_again_us), number(l.dereg_us)});
-    transfers.add({l.scheme, fmt::to_string(l.entries.at_4k), fmt::to_string(l.entries.at_2m),
-                   fmt::to_string(l.entries.at_1g), number(l.write_64b_us), number(l.read_64b_us),
-                   number(l.write_1m_mbps), number(l.read_1m_mbps),
-                   l.bytes_verified == l.bytes_moved ? "all" : "NOT ALL"});
-    if (!l.note.empty()) {
-      notes += wrap(fmt::format("{}: {}", l.scheme, l.note), 79, 0, 2) + '\n';
-    }
-    if (l.posted) {
-      notes += fmt::format("{}: the module posted {} entries of {}\n", l.scheme, l.posted->entries,
-                           format_bytes(l.posted->page_size));
-    }
+    memory.add({l.scheme, short_bytes(l.bytes), short_bytes(l.obtained.page_size),
+                fmt::to_string(l.obtained.segments), number(l.alloc_ms), number(l.first_touch_ms),
+                fmt::to_string(l.entries.at_4k), fmt::to_string(l.entries.at_2m),
+                fmt::to_string(l.entries.at_1g)});
+    transfers.add({l.scheme, number(l.reg_first_us), number(l.reg_again_us), number(l.dereg_us),
+                   number(l.write_64b_us), number(l.read_64b_us), number(l.write_1m_mbps),
+                   number(l.read_1m_mbps), l.bytes_verified == l.bytes_moved ? "right" : "WRONG"});
+    notes += note_of(l);
   }
   return fmt::format(
-      "{} on {}, kernel {}; medians of {} registrations, {} requests of 1 MiB\n\n{}\n{}\n{}"
-      "entries: what a device whose largest page is 4K, 2M, 1G must hold to translate\n"
+      "memopt bench on {}, kernel {}\n"
+      "medians of {} registrations, {} requests of 1 MiB each way, one at a time\n\n{}\n{}\n"
+      "reg, again, dereg, W and R of 64 B in us; W and R of 1 MiB in 10^6 B/s\n"
+      "entries: what a device whose largest page is 4K, 2M or 1G must hold to translate\n"
       "  the memory; an upper bound where contiguity is not known\n"
+      "{}"
       "On soft RoCE and under emulation only ratios within one run mean anything.\n",
-      "memopt bench", r.device, facts.kernel, r.repeats, r.transfers, memory.render(),
-      transfers.render(), notes);
+      r.device, facts.kernel, r.repeats, r.transfers, memory.render(), transfers.render(), notes);
 }
 
 }  // namespace memopt::tool::bench
