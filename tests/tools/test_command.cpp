@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include <sys/wait.h>
 
@@ -38,6 +39,15 @@ outcome shell(const std::string& line) {
 
 outcome run(const std::string& arguments, const std::string& redirect = "2>&1") {
   return shell(command() + " " + arguments + " " + redirect);
+}
+
+// For use between single quotes of the shell.
+std::string quoted(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    out += c == '\'' ? std::string{"'\\''"} : std::string{c};
+  }
+  return out;
 }
 
 bool mentions(const outcome& result, const std::string& text) {
@@ -125,33 +135,37 @@ TEST_CASE("a scheme is measured and every byte verified", "[command][guest]") {
 }
 
 TEST_CASE("a share is served, read, written and revoked by the command", "[command][guest]") {
-  const outcome result =
-      shell(R"(
+  // The command goes in as $1; the rest is one script.
+  static constexpr const char* script = R"sh(
 set -e
+memopt=$1
 dir=$(mktemp -d)
 cd "$dir"
 head -c 3000000 /dev/urandom > original
 head -c 100000 /dev/urandom > patch
-)" + command() +
-                    R"( share serve --address 10.9.9.1 --bytes 4M --rights rw --file original \
+"$memopt" share serve --address 10.9.9.1 --bytes 4M --rights rw --file original \
   --seconds 60 --json > served &
 server=$!
 for i in $(seq 100); do [ -s served ] && break; sleep 0.2; done
 port=$(sed -n 's/.*"port":\([0-9]*\).*/\1/p' served)
-token=$(sed -n 's/.*"token":"\([0-9a-f]*\)".*
-                        /\1 /
-                        p' served) connect() { )" + command() + R"( share connect --address 10.9.9.1 --port "$port" "$@" 2>&1;
-                        } echo "$token" |
-                connect-- token - --read 3000000 --output copy cmp original copy MEMOPT_TOKEN =
-                $token connect-- write patch-- offset 777 connect-- token
-            "$token" --offset 777 --read 100000 --output back cmp patch
-                back if connect-- token 00000000000000000000000000000000 --read 64 --output none;
-            then exit 10; fi if connect-- token "$token" --offset 4M --read 64 --output none;
-            then exit 11;
-            fi kill - INT $server wait $server grep -
-            q '"revoked":true' served if connect-- token "$token" --read 64 --output none;
-            then exit 12; fi cd / rm - rf "$dir") ");
-      INFO(result.output);
+token=$(sed -n 's/.*"token":"\([0-9a-f]*\)".*/\1/p' served)
+connect() { "$memopt" share connect --address 10.9.9.1 --port "$port" "$@" 2>&1; }
+echo "$token" | connect --token - --read 3000000 --output copy
+cmp original copy
+MEMOPT_TOKEN=$token connect --write patch --offset 777
+connect --token "$token" --offset 777 --read 100000 --output back
+cmp patch back
+if connect --token 00000000000000000000000000000000 --read 64 --output none; then exit 10; fi
+if connect --token "$token" --offset 4M --read 64 --output none; then exit 11; fi
+kill -INT $server
+wait $server
+grep -q '"revoked":true' served
+if connect --token "$token" --read 64 --output none; then exit 12; fi
+cd /
+rm -rf "$dir"
+)sh";
+  const outcome result = shell("sh -c '" + quoted(script) + "' sh " + command());
+  INFO(result.output);
   CHECK(result.status == 0);
   CHECK(mentions(result, "rejected"));
 }
