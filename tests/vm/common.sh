@@ -42,11 +42,13 @@ root_of_kernel() { # KERNEL
 	esac
 }
 
-# The full release ("7.3.4+deb13-amd64") of a kernel in a root.
-kernel_release() { # ROOT KERNEL
+# The full release ("7.3.4+deb13-amd64") of a kernel in a root: one that can boot, or
+# with "build" one that modules can be built against.
+kernel_release() { # ROOT KERNEL [build]
 	local dir
 	for dir in "$1/lib/modules/$2".*-amd64; do
-		if [ -e "$dir/modules.dep" ]; then
+		# The link is absolute, and right only inside the root.
+		if [ -e "$dir/modules.dep" ] || { [ "${3:-}" = build ] && [ -L "$dir/build" ]; }; then
 			printf '%s\n' "${dir##*/}"
 			return
 		fi

@@ -70,15 +70,15 @@ ip link set lo up || fail "no loopback interface"
 echo "$hugepages" >/proc/sys/vm/nr_hugepages
 export MEMOPT_BUILD=/build/$kernel
 
-# Everything from here on goes to the console, so that a crash leaves its trace there.
-echo 8 >/proc/sys/kernel/printk
 cd / || fail "no root directory"
 
 if [ "$shell" = 1 ]; then
-	verdict "exit 0"
 	setsid --ctty bash --login </dev/ttyS0 >/dev/ttyS0 2>&1
 	power_off
 fi
+
+# Everything from here on goes to the console, so that a crash leaves its trace there.
+echo 8 >/proc/sys/kernel/printk
 
 # A pipe for each stream: a port can be open only once, but programs may want to
 # open /dev/stdout or /dev/stderr again.

@@ -18,7 +18,7 @@ allow=${2:-$VM_DIR/dmesg.allow}
 }
 
 # Never harmless, whatever dmesg.allow says.
-never='BUG:|BUG at |kernel BUG|KASAN|KCSAN|KFENCE|UBSAN|Oops|general protection fault|'
+never='\bBUG[: ]|BUG at |kernel BUG|KASAN|KCSAN|KFENCE|UBSAN|Oops|general protection fault|'
 never+='Bad page (state|map)|Bad rss-counter|refcount_t: |list_(add|del) corruption|'
 never+='double fault|Kernel panic|use-after-free|unable to handle'
 
@@ -28,9 +28,9 @@ bad+='circular locking dependency|inconsistent lock state|suspicious RCU usage|'
 bad+='Call Trace:|cut here|scheduling while atomic|sleeping function called|'
 bad+='blocked for more than|soft lockup|hard LOCKUP|workqueue lockup|'
 bad+='unregister_netdevice: waiting|page allocation failure|Out of memory: |oom-kill:|'
-bad+='DMA-API: |memory leak|kmemleak: [0-9]+ new|Voluntary context switch within RCU|'
+bad+='DMA-API: |kmemleak: [0-9]+ new|unreferenced object|Voluntary context switch within RCU|'
 bad+='still has locks held|held lock freed|held when returning|Trying to vfree|'
-bad+='Slab .* Objects remaining|objects remaining'
+bad+='[Oo]bjects remaining'
 
 allowed=$(mktemp)
 trap 'rm -f "$allowed"' EXIT
