@@ -97,7 +97,7 @@ struct memopt_service {
 	struct memopt_object *owner;
 	void (*stop)(struct memopt_service *service);
 
-	struct mutex lock;
+	struct mutex lock; /* number 3 */
 	enum memopt_service_state state;
 	struct ib_pd *pd;
 	struct ib_cq *conn_cq;
@@ -242,7 +242,7 @@ struct memopt_share {
 	ktime_t expires;
 	u8 token[MEMOPT_TOKEN_SIZE];
 
-	struct mutex lock;
+	struct mutex lock; /* number 4 */
 	struct rdma_cm_id *listener;
 	bool stopping;
 	bool used;

@@ -161,6 +161,7 @@ static void memopt_conn_qp_event(struct ib_event *event, void *context)
 static int memopt_conn_modify_qp(struct memopt_conn *conn,
 				 enum ib_qp_state state, u8 rd_atomic)
 {
+	u32 rights = conn->share->pa_mr->access & MEMOPT_ACCESS_REMOTE;
 	struct ib_qp_attr attr = { .qp_state = state };
 	int mask, rc;
 
@@ -169,8 +170,7 @@ static int memopt_conn_modify_qp(struct memopt_conn *conn,
 		return rc;
 
 	if (mask & IB_QP_ACCESS_FLAGS)
-		attr.qp_access_flags = memopt_access_to_ib(
-			conn->share->pa_mr->access & MEMOPT_ACCESS_REMOTE);
+		attr.qp_access_flags = memopt_access_to_ib(rights);
 	if (mask & IB_QP_MAX_DEST_RD_ATOMIC)
 		attr.max_dest_rd_atomic = rd_atomic;
 	/* Nothing is ever sent from here. */
