@@ -17,7 +17,7 @@
 #include "params.h"
 
 /* Far above any machine; keeps sums of sizes from overflowing. */
-#define MEMOPT_REGION_MAX (1ULL << 46)
+#define MEMOPT_REGION_MAX (64ULL << 40)
 
 /* Bits to shift by for a suffix, or -1. */
 static int memopt_suffix_shift(char suffix)

@@ -15,8 +15,8 @@
 #include <linux/err.h>
 #include <linux/genalloc.h>
 #include <linux/mm.h>
-#include <linux/slab.h>
 
+#include "compat/slab.h"
 #include "region_internal.h"
 
 struct memopt_region *memopt_regions[MEMOPT_REGIONS_MAX];
@@ -123,7 +123,7 @@ struct memopt_range *memopt_range_alloc(u32 kind, int node, u64 length,
 			 alignment > MEMOPT_MAX_ALIGNMENT))
 		return ERR_PTR(-EINVAL);
 
-	range = kzalloc(sizeof(*range), GFP_KERNEL_ACCOUNT);
+	range = kzalloc_obj(*range, GFP_KERNEL_ACCOUNT);
 	if (!range)
 		return ERR_PTR(-ENOMEM);
 	range->nr_pages = length >> PAGE_SHIFT;

@@ -6,6 +6,7 @@
  */
 #include <linux/cc_platform.h>
 #include <linux/dma-mapping.h>
+#include <linux/io.h>
 #include <linux/mm.h>
 
 #include "compat/compat.h"

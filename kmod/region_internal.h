@@ -102,10 +102,10 @@ struct memopt_region {
 	int node;
 	struct device *dev;
 
-	struct mutex lock;
+	struct mutex lock; /* pools */
 	struct list_head extents;
 
-	spinlock_t list_lock;
+	spinlock_t list_lock; /* counts and lists */
 	u64 total;
 	u64 free;
 	u64 used;

@@ -14,6 +14,7 @@
  */
 #include <linux/genalloc.h>
 #include <linux/highmem.h>
+#include <linux/io.h>
 #include <linux/mm.h>
 #include <linux/page-flags.h>
 #include <linux/sched.h>

@@ -12,10 +12,11 @@
 #include <linux/device.h>
 #include <linux/err.h>
 #include <linux/genalloc.h>
+#include <linux/io.h>
 #include <linux/mm.h>
 #include <linux/nodemask.h>
-#include <linux/slab.h>
 
+#include "compat/slab.h"
 #include "params.h"
 #include "region_internal.h"
 
@@ -50,7 +51,7 @@ static struct memopt_extent *memopt_extent_create(struct memopt_region *region,
 	struct memopt_extent *extent;
 	int ret;
 
-	extent = kzalloc(sizeof(*extent), GFP_KERNEL);
+	extent = kzalloc_obj(*extent, GFP_KERNEL);
 	if (!extent)
 		return ERR_PTR(-ENOMEM);
 	extent->region = region;
@@ -104,7 +105,7 @@ memopt_region_create(const struct memopt_backend *backend, struct device *dev,
 	struct memopt_region *region;
 	int node;
 
-	region = kzalloc(sizeof(*region), GFP_KERNEL);
+	region = kzalloc_obj(*region, GFP_KERNEL);
 	if (!region)
 		return ERR_PTR(-ENOMEM);
 	region->backend = backend;
