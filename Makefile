@@ -93,7 +93,7 @@ dkms: dkms-source
 
 vm-shell:
 	$(Q)tests/vm/setup.sh shell $(KERNEL)
-	$(Q)tests/vm/guest.sh --kernel $(KERNEL) --shell
+	$(Q)tests/vm/shell.sh $(KERNEL)
 
 clean:
 	$(Q)rm -rf build

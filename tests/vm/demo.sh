@@ -19,8 +19,7 @@ trap interrupted INT TERM
 step "set-up"
 "$VM_DIR/setup.sh" demo
 root=$("$VM_DIR/root.sh" "$kernel")
-release=$(basename "$(echo "$root"/lib/modules/"$kernel".*)")
-[ -d "$root/lib/modules/$release/build" ] || die "no headers for kernel $kernel in $root"
+release=$(kernel_release "$root" "$kernel")
 
 step "building library and command"
 "$VM_DIR/build.sh" "$kernel" --only user
