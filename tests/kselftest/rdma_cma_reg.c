@@ -20,14 +20,29 @@
 /* Exit status of the registering child. */
 enum { REG_WORKED = 0, REG_NO_SETUP = 1, REG_ERRNO_BASE = 10 };
 
-static void register_and_exit(void *mem, size_t len)
+enum touch { UNTOUCHED, TOUCHED };
+
+static void *mapped(int fd, const struct memopt_buf_alloc *buf)
 {
+	void *mem = buf_map(fd, buf);
+
+	require(mem != NULL);
+	return mem;
+}
+
+/* A child does not inherit our mappings, so it makes its own. */
+static void register_and_exit(int fd, const struct memopt_buf_alloc *buf,
+			      size_t offset, size_t len, enum touch touch)
+{
+	char *mem = mapped(fd, buf);
 	struct rdma_end end;
 	struct ibv_mr *mr;
 
 	if (rdma_end_open(&end))
 		_exit(REG_NO_SETUP);
-	mr = ibv_reg_mr(end.pd, mem, len, IBV_ACCESS_LOCAL_WRITE |
+	if (touch == TOUCHED)
+		memset(mem, 1, buf->out_length);
+	mr = ibv_reg_mr(end.pd, mem + offset, len, IBV_ACCESS_LOCAL_WRITE |
 			IBV_ACCESS_REMOTE_WRITE);
 	_exit(mr ? REG_WORKED : REG_ERRNO_BASE + errno);
 }
@@ -36,58 +51,50 @@ static void register_and_exit(void *mem, size_t len)
  * Register in a process of its own: a kernel that would loop there can only be
  * stopped by a signal, and this test wants to say so.
  */
-static int try_register(void *mem, size_t len)
+static int try_register(int fd, const struct memopt_buf_alloc *buf,
+			size_t offset, size_t len, enum touch touch)
 {
 	pid_t pid = fork();
 
 	require(pid >= 0);
 	if (!pid)
-		register_and_exit(mem, len);
+		register_and_exit(fd, buf, offset, len, touch);
 	return wait_child(pid, 20000);
 }
 
-static void *mapped(int fd, uint32_t kind)
+static void register_all_ways(uint32_t kind, int result)
 {
 	struct memopt_buf_alloc buf;
-	void *mem;
+	int fd = memopt_open();
 
 	require_eq(buf_alloc(fd, kind, LENGTH, 0, &buf), 0);
-	mem = buf_map(fd, &buf);
-	require(mem != NULL);
-	return mem;
+	require_eq(try_register(fd, &buf, 0, LENGTH, UNTOUCHED), result);
+	require_eq(try_register(fd, &buf, 0, LENGTH, TOUCHED), result);
+	require_eq(try_register(fd, &buf, 4096, 4096, UNTOUCHED), result);
+	require_eq(bytes_other_than(mapped(fd, &buf), LENGTH, 1), 0);
 }
 
 static void cma_mapping_is_refused(void)
 {
-	int fd = memopt_open();
-	char *mem = mapped(fd, MEMOPT_KIND_CMA);
-
-	/* untouched, touched, and a single page of it */
-	require_eq(try_register(mem, LENGTH), REG_ERRNO_BASE + EFAULT);
-	memset(mem, 1, LENGTH);
-	require_eq(try_register(mem, LENGTH), REG_ERRNO_BASE + EFAULT);
-	require_eq(try_register(mem + 4096, 4096), REG_ERRNO_BASE + EFAULT);
-	require_eq(bytes_other_than(mem, LENGTH, 1), 0);
+	register_all_ways(MEMOPT_KIND_CMA, REG_ERRNO_BASE + EFAULT);
 }
 
 static void contig_mapping_registers(void)
 {
-	int fd = memopt_open();
-	char *mem = mapped(fd, MEMOPT_KIND_CONTIG);
-
-	require_eq(try_register(mem, LENGTH), REG_WORKED);
-	memset(mem, 1, LENGTH);
-	require_eq(try_register(mem, LENGTH), REG_WORKED);
-	require_eq(try_register(mem + 4096, 4096), REG_WORKED);
+	register_all_ways(MEMOPT_KIND_CONTIG, REG_WORKED);
 }
 
 static void registered_contig_bytes_move(void)
 {
 	int fd = memopt_open();
-	char *mem = mapped(fd, MEMOPT_KIND_CONTIG);
+	struct memopt_buf_alloc buf;
 	struct rdma_end near, far;
 	struct ibv_mr *mr;
 	struct rdma_op op = { .opcode = IBV_WR_RDMA_WRITE, .length = MIB };
+	char *mem;
+
+	require_eq(buf_alloc(fd, MEMOPT_KIND_CONTIG, LENGTH, 0, &buf), 0);
+	mem = mapped(fd, &buf);
 
 	require_eq(rdma_end_open(&near), 0);
 	require_eq(rdma_end_open_beside(&far, &near), 0);
