@@ -11,9 +11,9 @@
  * removal before rdma_cm: the ids of a share are gone when rdma_cm looks for them.
  */
 #include <linux/module.h>
-#include <linux/slab.h>
 #include <linux/string.h>
 
+#include "compat/slab.h"
 #include "rdma.h"
 
 struct workqueue_struct *memopt_wq;
@@ -126,7 +126,7 @@ static int memopt_ib_add(struct ib_device *ibdev)
 
 	BUILD_BUG_ON(MEMOPT_IBDEV_NAME_MAX < IB_DEVICE_NAME_MAX);
 
-	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
+	dev = kzalloc_obj(*dev, GFP_KERNEL);
 	if (!dev)
 		return -ENOMEM;
 

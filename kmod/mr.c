@@ -5,9 +5,9 @@
  * They lie in a protection domain of the file's own, in which no queue pair of a
  * peer exists.  When the device goes, the object stays and says so.
  */
-#include <linux/slab.h>
 #include <linux/string.h>
 
+#include "compat/slab.h"
 #include "rdma.h"
 
 struct memopt_mr {
@@ -86,7 +86,7 @@ int memopt_ioctl_mr_reg(struct memopt_call *call)
 		goto err_put_buffer;
 
 	rc = -ENOMEM;
-	mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
+	mr = kzalloc_obj(*mr, GFP_KERNEL_ACCOUNT);
 	if (!mr)
 		goto err_put_buffer;
 	rc = memopt_object_reserve(call->file, &mr->obj, &memopt_mr_ops);

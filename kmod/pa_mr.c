@@ -15,8 +15,8 @@
 #include <linux/module.h>
 #include <linux/random.h>
 #include <linux/sizes.h>
-#include <linux/slab.h>
 
+#include "compat/slab.h"
 #include "rdma.h"
 
 /*
@@ -251,7 +251,7 @@ struct memopt_pa_mr *memopt_pa_mr_create(struct memopt_service *service,
 	struct memopt_pa_mr *pa_mr;
 	int rc;
 
-	pa_mr = kzalloc(sizeof(*pa_mr), GFP_KERNEL_ACCOUNT);
+	pa_mr = kzalloc_obj(*pa_mr, GFP_KERNEL_ACCOUNT);
 	if (!pa_mr)
 		return ERR_PTR(-ENOMEM);
 

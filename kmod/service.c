@@ -15,9 +15,9 @@
 #include <linux/jiffies.h>
 #include <linux/nsproxy.h>
 #include <linux/sched.h>
-#include <linux/slab.h>
 #include <rdma/ib_cache.h>
 
+#include "compat/slab.h"
 #include "rdma.h"
 
 /* Both work requests are local to the device: this is ages. */
@@ -40,19 +40,18 @@ static void memopt_wr_done(struct ib_cq *cq, struct ib_wc *wc)
 /**
  * struct memopt_path - how a QP reaches another one on the same port
  * @port: port number
- * @mtu: the port's
  * @ah: the address
  */
 struct memopt_path {
 	u32 port;
-	enum ib_mtu mtu;
 	struct rdma_ah_attr ah;
 };
 
 /* A RoCE port is addressed by one of its GIDs and its own MAC address. */
-static int memopt_path_roce(struct ib_device *ibdev, u32 port, int nr_gids,
+static int memopt_path_roce(struct ib_device *ibdev, u32 port,
 			    struct rdma_ah_attr *ah)
 {
+	int nr_gids = ibdev->port_data[port].immutable.gid_tbl_len;
 	const struct ib_gid_attr *gid = NULL, *candidate;
 	u8 mac[ETH_ALEN];
 	u16 vlan;
@@ -87,34 +86,43 @@ static int memopt_path_roce(struct ib_device *ibdev, u32 port, int nr_gids,
 	return rc;
 }
 
-static int memopt_path_find(struct ib_device *ibdev, struct memopt_path *path)
+static int memopt_path_ib(struct ib_device *ibdev, u32 port,
+			  struct rdma_ah_attr *ah)
 {
 	struct ib_port_attr attr;
+	int rc;
+
+	rc = ib_query_port(ibdev, port, &attr);
+	if (rc)
+		return rc;
+	/* A subnet manager has not yet been here. */
+	if (!attr.lid)
+		return -ENODEV;
+	rdma_ah_set_dlid(ah, attr.lid);
+	return 0;
+}
+
+static int memopt_path_find(struct ib_device *ibdev, struct memopt_path *path)
+{
+	int rc = -ENODEV;
 	u32 port;
 
 	rdma_for_each_port(ibdev, port) {
-		if (!rdma_ib_or_roce(ibdev, port) ||
-		    ib_query_port(ibdev, port, &attr))
+		if (!rdma_ib_or_roce(ibdev, port))
 			continue;
 
 		memset(path, 0, sizeof(*path));
 		path->port = port;
-		path->mtu = attr.active_mtu;
 		path->ah.type = rdma_ah_find_type(ibdev, port);
 		rdma_ah_set_port_num(&path->ah, port);
-
-		if (rdma_protocol_roce(ibdev, port)) {
-			if (memopt_path_roce(ibdev, port, attr.gid_tbl_len,
-					     &path->ah))
-				continue;
-		} else if (attr.lid) {
-			rdma_ah_set_dlid(&path->ah, attr.lid);
-		} else {
-			continue;
-		}
-		return 0;
+		if (rdma_protocol_roce(ibdev, port))
+			rc = memopt_path_roce(ibdev, port, &path->ah);
+		else
+			rc = memopt_path_ib(ibdev, port, &path->ah);
+		if (!rc)
+			break;
 	}
-	return -ENODEV;
+	return rc;
 }
 
 static int memopt_qp_connect(struct ib_qp *qp, u32 dest_qp_num,
@@ -135,7 +143,8 @@ static int memopt_qp_connect(struct ib_qp *qp, u32 dest_qp_num,
 
 	attr.qp_state = IB_QPS_RTR;
 	attr.ah_attr = path->ah;
-	attr.path_mtu = path->mtu;
+	/* Every port has this one, and no packet will need more. */
+	attr.path_mtu = IB_MTU_256;
 	attr.dest_qp_num = dest_qp_num;
 	attr.max_dest_rd_atomic = 1;
 	attr.min_rnr_timer = 12;
@@ -344,7 +353,7 @@ memopt_service_create(struct memopt_ibdev *dev, struct memopt_object *owner,
 	struct memopt_service *service;
 	int rc;
 
-	service = kzalloc(sizeof(*service), GFP_KERNEL_ACCOUNT);
+	service = kzalloc_obj(*service, GFP_KERNEL_ACCOUNT);
 	if (!service)
 		return ERR_PTR(-ENOMEM);
 

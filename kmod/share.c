@@ -17,12 +17,12 @@
 #include <linux/inet.h>
 #include <linux/nsproxy.h>
 #include <linux/random.h>
-#include <linux/slab.h>
 #include <linux/string.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
 #include <net/net_namespace.h>
 
+#include "compat/slab.h"
 #include "params.h"
 #include "rdma.h"
 
@@ -183,7 +183,7 @@ memopt_share_alloc(struct memopt_file *mf,
 	struct memopt_share *share;
 	int rc;
 
-	share = kzalloc(sizeof(*share), GFP_KERNEL_ACCOUNT);
+	share = kzalloc_obj(*share, GFP_KERNEL_ACCOUNT);
 	if (!share)
 		return ERR_PTR(-ENOMEM);
 

@@ -15,11 +15,11 @@
  * in its work item, queued once, by whoever marks it as leaving first: an event, or
  * the end of the share, which then waits until the list is empty.
  */
-#include <linux/slab.h>
 #include <linux/string.h>
 #include <crypto/algapi.h>
 #include <rdma/ib_cm.h>
 
+#include "compat/slab.h"
 #include "rdma.h"
 
 /*
@@ -306,7 +306,7 @@ static u16 memopt_share_connect(struct memopt_share *share,
 	if (refusal)
 		return refusal;
 
-	conn = kzalloc(sizeof(*conn), GFP_KERNEL);
+	conn = kzalloc_obj(*conn, GFP_KERNEL);
 	if (!conn)
 		return MEMOPT_REFUSAL_INTERNAL;
 	kref_get(&share->obj.ref);
