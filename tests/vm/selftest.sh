@@ -161,16 +161,15 @@ guest_tests() {
 
 	guest "a kernel warning is 122" 122 -- \
 		sh -c 'echo "WARNING: CPU: 0 PID: 1 at nowhere" >/dev/kmsg; dmesg -C'
-	guest "--keep-dmesg lets it pass" 0 --keep-dmesg -- \
-		sh -c 'echo "WARNING: CPU: 0 PID: 1 at nowhere" >/dev/kmsg'
-	guest "the status of the command is passed on" 42 -- sh -c 'exit 42'
+	guest "the command's status is passed on, with --keep-dmesg past a warning" 42 --keep-dmesg -- \
+		sh -c 'echo "WARNING: CPU: 0 PID: 1 at nowhere" >/dev/kmsg; exit 42'
 	guest "a crash is 121" 121 -- sh -c 'echo c >/proc/sysrq-trigger; sleep 60'
 	check "its last words are kept" grep -q 'sysrq triggered crash' "$work/out/dmesg"
 	guest "power off without a verdict is 121" 121 -- \
 		sh -c 'echo o >/proc/sysrq-trigger; sleep 60'
 	guest "the end of time is 124" 124 --timeout 30 -- sleep 600
 	guest "no such kernel is 123" 123 --kernel 1.0 -- true
-	guest "no memory to boot is no success" 123 --mem 99999999 -- true
+	guest "a machine that can not be is 123" 123 --smp 9999 -- true
 	check "nothing is left behind" leftovers
 }
 
