@@ -118,5 +118,6 @@ jq -r '.suites[] | (.name as $suite |
 	"\($suite): \(.passed) passed, \(.failed) failed, \(.skipped) skipped in \(.seconds) s",
 	(.failures[] | "  FAILED \($suite): \(.name)" + (if .reason == "" or .reason == null then "" else " (\(.reason))" end)))' \
 	"$summary"
+[ "$(jq .failed "$summary")" = 0 ] || printf 'What each suite printed is in %s/SUITE.*\n' "$results"
 jq -r '"\(.passed) passed, \(.failed) failed, \(.skipped) skipped"' "$summary"
 [ "$(jq .failed "$summary")" = 0 ]
