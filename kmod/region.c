@@ -213,7 +213,8 @@ static void memopt_chunk_largest(struct gen_pool *pool,
 	unsigned long start, end;
 
 	for_each_clear_bitrange(start, end, chunk->bits, nr_bits)
-		*largest = max(*largest, end - start);
+		if (end - start > *largest)
+			*largest = end - start;
 }
 
 int memopt_region_query(struct memopt_region_info *info)

@@ -15,6 +15,7 @@
 #include <linux/io.h>
 #include <linux/mm.h>
 #include <linux/nodemask.h>
+#include <linux/string_helpers.h>
 
 #include "compat/slab.h"
 #include "params.h"
@@ -138,6 +139,7 @@ static int memopt_region_setup(const struct memopt_backend *backend,
 {
 	struct memopt_region *region;
 	const char *why;
+	char text[16];
 
 	if (!size->bytes)
 		return 0;
@@ -157,14 +159,15 @@ static int memopt_region_setup(const struct memopt_backend *backend,
 	if (region == ERR_PTR(-EINTR))
 		return -EINTR;
 	if (IS_ERR(region)) {
+		string_get_size(size->bytes, 1, STRING_UNITS_2, text,
+				sizeof(text));
 		if (size->given) {
-			pr_err("no %llu KiB of %s memory in one run; %s\n",
-			       size->bytes >> 10, backend->name,
-			       backend->remedy);
+			pr_err("no %s of %s memory in one run; %s\n", text,
+			       backend->name, backend->remedy);
 			return PTR_ERR(region);
 		}
-		pr_info("no %s memory: the default of %llu KiB is not there in one run; %s\n",
-			backend->name, size->bytes >> 10, backend->remedy);
+		pr_info("no %s memory: the default of %s is not there in one run; %s\n",
+			backend->name, text, backend->remedy);
 		return 0;
 	}
 

@@ -81,8 +81,8 @@ struct page *memopt_contig_alloc(unsigned long nr_pages,
 	int index;
 
 #ifdef MEMOPT_HAVE_ALLOC_CONTIG_PAGES
-	/* It aligns a power of two to itself and promises nothing for others. */
-	if (is_power_of_2(nr_pages) && align_pages <= nr_pages) {
+	/* It aligns a power of two to itself, and tries nothing else. */
+	if (is_power_of_2(nr_pages) && align_pages == nr_pages) {
 		nodemask_t only = nodemask_of_node(node);
 
 		return alloc_contig_pages(nr_pages, MEMOPT_CONTIG_GFP, node,

@@ -9,8 +9,12 @@
 #include <linux/slab.h>
 
 #ifndef kzalloc_obj
-#define kzalloc_obj(object, gfp) \
-	((typeof(object) *)kzalloc(sizeof(object), gfp))
+#define kzalloc_obj(object, gfp)				\
+({								\
+	typeof(object) *__object = kzalloc(sizeof(object), gfp);	\
+								\
+	__object;						\
+})
 #endif
 
 #endif /* _MEMOPT_COMPAT_SLAB_H */
