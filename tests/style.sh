@@ -45,7 +45,8 @@ fetch_checkpatch() {
 		mirror=$(debian_mirror)
 		mkdir -p "$work/apt/lists/partial" "$work/apt/cache/archives/partial" "$work/deb"
 		echo "deb $mirror trixie-backports main" >"$work/apt/sources.list"
-		apt=(apt-get -q -o "Dir::Etc::SourceList=$work/apt/sources.list"
+		apt=(apt-get -q -o APT::Sandbox::User=root
+			-o "Dir::Etc::SourceList=$work/apt/sources.list"
 			-o Dir::Etc::SourceParts=/dev/null
 			-o "Dir::State::Lists=$work/apt/lists" -o "Dir::Cache=$work/apt/cache")
 		"${apt[@]}" update >&2
@@ -70,10 +71,9 @@ fetch_checkpatch() {
 # In the uapi header BIT_MACRO: programs have no BIT(). In the tests, which are programs
 # of user space, what is about the kernel's own types, helpers and syscalls.
 checkpatch() {
-	local script base=FILE_PATH_CHANGES,LINUX_VERSION_CODE,SPDX_LICENSE_TAG,ALLOC_WITH_SIZEOF
-	script=${CHECKPATCH:-$(fetch_checkpatch)}
+	local base=FILE_PATH_CHANGES,LINUX_VERSION_CODE,SPDX_LICENSE_TAG,ALLOC_WITH_SIZEOF
 	mkdir -p "$work/checkpatch"
-	cp "$(dirname "$script")"/{checkpatch.pl,spelling.txt,const_structs.checkpatch} "$work/checkpatch"
+	cp "$(dirname "$CHECKPATCH")"/{checkpatch.pl,spelling.txt,const_structs.checkpatch} "$work/checkpatch"
 	c_files | grep '^kmod/' >"$work/kernel_files"
 	c_files | grep '^uapi/' >"$work/uapi_files"
 	c_files | grep '^tests/' >"$work/test_files"
@@ -182,9 +182,18 @@ versions() {
 failed=0
 for tool in "${tools[@]}"; do
 	[ "$(type -t "$tool")" = function ] || die "no tool '$tool'; there are: ${tools[*]}"
-	# A subshell, because "if function" would switch off errexit inside it.
-	status=0
-	(set -e && "$tool") >"$work/$tool.out" 2>"$work/$tool.err" || status=$?
+	# Outside the loop's redirection, because it takes a while and says so.
+	if [ "$tool" = checkpatch ] && [ -z "${CHECKPATCH:-}" ]; then
+		CHECKPATCH=$(fetch_checkpatch)
+	fi
+	# Below "if" and "||" errexit would be off inside the function.
+	set +e
+	(
+		set -e
+		"$tool"
+	) >"$work/$tool.out" 2>"$work/$tool.err"
+	status=$?
+	set -e
 	if [ "$status" = 0 ]; then
 		printf '%-14s ok\n' "$tool"
 	else

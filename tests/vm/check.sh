@@ -21,10 +21,17 @@ trap 'say "interrupted; it can be run again"; exit 130' INT TERM
 
 # run_suite NAME EXTENSION COMMAND...: its output is the result, stderr the log.
 run_suite() {
-	local name=$1 extension=$2 status=0 began=$SECONDS
+	local name=$1 extension=$2 status began=$SECONDS
 	shift 2
 	step "$name"
-	("$@") >"$results/$name.$extension" 2>"$results/$name.log" || status=$?
+	# Below "||" errexit would be off inside the suite.
+	set +e
+	(
+		set -e
+		"$@"
+	) >"$results/$name.$extension" 2>"$results/$name.log"
+	status=$?
+	set -e
 	# 130: the user pressed Ctrl-C, and this is not a result.
 	[ "$status" != 130 ] || exit 130
 	printf '%s\n' "$status" >"$results/$name.rc"
@@ -68,7 +75,7 @@ unit_tests() {
 }
 
 unit_suite() {
-	unit_tests --list-tests --verbosity quiet | grep -c . >"$results/unit.plan"
+	unit_tests --list-tests --verbosity quiet | awk 'NF { n++ } END { print n + 0 }' >"$results/unit.plan"
 	unit_tests --reporter xml --warn NoAssertions
 }
 

@@ -8,9 +8,16 @@ tap_failed=0
 # The test passes if the command succeeds; what it printed is shown if it does not.
 # The names of the locals keep out of the way of variables a tested function uses.
 tap_test() {
-	local tap_name=$1 tap_status=0 tap_output
+	local tap_name=$1 tap_status tap_output
 	shift
-	tap_output=$("$@" 2>&1) || tap_status=$?
+	# Below "||" errexit would be off inside the command.
+	set +e
+	tap_output=$(
+		set -e
+		"$@" 2>&1
+	)
+	tap_status=$?
+	set -e
 	tap_number=$((tap_number + 1))
 	if [ "$tap_status" = 0 ]; then
 		printf 'ok %d - %s\n' "$tap_number" "$tap_name"
