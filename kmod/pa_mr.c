@@ -135,35 +135,55 @@ static int memopt_pa_mr_try(struct memopt_pa_mr *pa_mr, struct ib_pd *pd,
 	return 0;
 }
 
+/* Does an MR of such pages fit this device?  @entries says how many it takes. */
+static bool memopt_pa_mr_fits(const struct memopt_pa_mr *pa_mr,
+			      struct ib_device *ibdev, int shift, u64 *entries)
+{
+	u64 sizes = ibdev->attrs.page_size_cap | PAGE_SIZE;
+	u64 base = sg_dma_address(pa_mr->sgt.sgl);
+	u64 page_size = BIT_ULL(shift);
+
+	if (!(sizes & page_size))
+		return false;
+	*entries = DIV_ROUND_UP_ULL((base & (page_size - 1)) + pa_mr->length,
+				    page_size);
+	if (ib_uses_virt_dma(ibdev) && *entries << shift > MEMOPT_SOFT_MR_MAX)
+		return false;
+	return *entries <= ibdev->attrs.max_fast_reg_page_list_len;
+}
+
 /*
- * Largest pages first: the base must be aligned to them, and they must not be
- * longer than the range, so that a range is never covered by a page of which it
- * is the smaller part.
+ * The largest pages that the base is aligned to and that are not longer than the
+ * range give the fewest entries.  If even those are too many, pages that begin
+ * before the range do: the smallest that fit, so that they cover little else.
+ * What they cover besides is out of reach all the same, for the device compares
+ * every access with iova and length.
  */
 static int memopt_pa_mr_build(struct memopt_pa_mr *pa_mr, struct ib_pd *pd)
 {
-	const struct ib_device_attr *attrs = &pd->device->attrs;
-	u64 sizes = attrs->page_size_cap | PAGE_SIZE;
+	struct ib_device *ibdev = pd->device;
 	u64 base = sg_dma_address(pa_mr->sgt.sgl);
-	int shift, rc = -EOPNOTSUPP;
+	int aligned, shift, rc = -EOPNOTSUPP;
 	u64 entries;
 
-	if (attrs->max_mr_size && pa_mr->length > attrs->max_mr_size)
-		return -EOPNOTSUPP;
-	if (ib_uses_virt_dma(pd->device) && pa_mr->length > MEMOPT_SOFT_MR_MAX)
+	if (ibdev->attrs.max_mr_size &&
+	    pa_mr->length > ibdev->attrs.max_mr_size)
 		return -EOPNOTSUPP;
 
-	shift = min_t(int, ilog2(pa_mr->length), MEMOPT_PAGE_SHIFT_MAX);
+	aligned = min_t(int, ilog2(pa_mr->length), MEMOPT_PAGE_SHIFT_MAX);
 	if (base)
-		shift = min_t(int, shift, __ffs64(base));
+		aligned = min_t(int, aligned, __ffs64(base));
 
-	for (; shift >= PAGE_SHIFT; shift--) {
-		if (!(sizes & BIT_ULL(shift)))
+	for (shift = aligned; shift >= PAGE_SHIFT; shift--) {
+		if (!memopt_pa_mr_fits(pa_mr, ibdev, shift, &entries))
 			continue;
-		entries = DIV_ROUND_UP_ULL(pa_mr->length, BIT_ULL(shift));
-		/* And smaller pages need even more. */
-		if (entries > attrs->max_fast_reg_page_list_len)
-			break;
+		rc = memopt_pa_mr_try(pa_mr, pd, BIT_ULL(shift), entries);
+		if (!rc || rc == -ENOMEM)
+			return rc;
+	}
+	for (shift = aligned + 1; shift <= MEMOPT_PAGE_SHIFT_MAX; shift++) {
+		if (!memopt_pa_mr_fits(pa_mr, ibdev, shift, &entries))
+			continue;
 		rc = memopt_pa_mr_try(pa_mr, pd, BIT_ULL(shift), entries);
 		if (!rc || rc == -ENOMEM)
 			return rc;

@@ -340,6 +340,8 @@ static void undeliverable_results(void)
 		require_eq(memopt_ioctl(fd, MEMOPT_BUF_ALLOC, buf), -EFAULT);
 	require_eq(used_bytes(), 0);
 	require_eq(buf_info(fd, 1, &info), -ENOENT);
+	/* mmap takes only what is zeroed already */
+	require_eq(region_wait_idle(fd, MEMOPT_KIND_CONTIG), 0);
 
 	/* and the file still counts as one without a buffer */
 	require(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) !=

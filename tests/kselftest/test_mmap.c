@@ -189,6 +189,11 @@ static void splitting(void)
 		mem = map_part(&buf, 0, 8 * MIB);
 		fill(mem, 8 * MIB);
 
+		/* before there is a hole it could fill */
+		target = mmap(NULL, MIB, PROT_NONE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		require(target != MAP_FAILED);
+
 		/* in three by protection, then a hole */
 		require_eq(mprotect(mem + 2 * MIB, MIB, PROT_READ), 0);
 		require_eq(mappings_of(buf.out_buf_id), 3);
@@ -198,9 +203,6 @@ static void splitting(void)
 		require(is_filled(mem + 6 * MIB, 6 * MIB, 2 * MIB));
 
 		/* a part moves and still shows its part of the buffer */
-		target = mmap(NULL, MIB, PROT_NONE,
-			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		require(target != MAP_FAILED);
 		moved = mremap(mem + 6 * MIB, MIB, MIB,
 			       MREMAP_MAYMOVE | MREMAP_FIXED, target);
 		require(moved == target);
@@ -533,6 +535,7 @@ static uint64_t frame_of(const void *addr)
 			 (off_t)((uintptr_t)addr / PAGE * sizeof(entry))),
 		   sizeof(entry));
 	close(map);
+	printf("# entry %llx uid %d\n", (unsigned long long)entry, getuid());
 	return entry >> 63 ? entry & ((1ULL << 55) - 1) : 0;
 }
 

@@ -16,6 +16,7 @@ namespace memopt {
 
 namespace detail {
 struct device_state;
+struct device_access;
 }
 
 /// What an RDMA device says of itself. Fixed while the device is open.
@@ -71,6 +72,7 @@ class device {
   }
 
  private:
+  friend struct detail::device_access;
   explicit device(std::shared_ptr<detail::device_state> state) noexcept;
 
   std::shared_ptr<detail::device_state> state_;

@@ -14,6 +14,10 @@ struct ibv_mr;
 
 namespace memopt {
 
+namespace detail {
+struct region_access;
+}
+
 /// A memory region (MR) on the device's PD.
 ///
 /// Holds its device, and its buffer if it was given one; the destructor deregisters, then frees
@@ -61,6 +65,7 @@ class memory_region {
   buffer release();
 
  private:
+  friend struct detail::region_access;
   memory_region(std::shared_ptr<detail::device_state> dev, ibv_mr* mr, buffer&& memory,
                 access rights) noexcept;
 
