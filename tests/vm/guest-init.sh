@@ -9,7 +9,8 @@ verdict() { printf '%s\n' "$*" >/dev/vport0p3; }
 power_off() {
 	sync
 	echo o >/proc/sysrq-trigger
-	sleep 60
+	# Without a program: the root may be gone before the power is.
+	while :; do :; done
 }
 
 fail() {
@@ -59,7 +60,7 @@ share build /build ro,cache=loose
 share out /out rw,cache=none
 
 # Written by guest.sh; a setting it leaves out must not pass silently.
-kernel='' hugepages='' name='' shell=''
+kernel='' hugepages='' name='' shell='' terminal=''
 # shellcheck source=/dev/null
 . /run/guest/settings || fail "no settings"
 mapfile -d '' -t command </run/guest/command
@@ -73,6 +74,10 @@ export MEMOPT_BUILD=/build/$kernel
 cd / || fail "no root directory"
 
 if [ "$shell" = 1 ]; then
+	# A serial line does not know how large the window at its other end is.
+	if [ -n "$terminal" ]; then
+		stty -F /dev/ttyS0 rows "${terminal% *}" cols "${terminal#* }"
+	fi
 	setsid --ctty bash --login </dev/ttyS0 >/dev/ttyS0 2>&1
 	power_off
 fi

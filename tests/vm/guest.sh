@@ -135,8 +135,9 @@ default_append() {
 }
 cmdline="console=ttyS0 quiet panic=-1 oops=panic $(default_append)$append"
 
-printf 'kernel=%q\nhugepages=%q\nname=%q\nshell=%q\n' \
-	"$kernel" "$hugepages" "$name" "$shell" >"$work/control/settings"
+terminal=$(stty size 2>/dev/null) || terminal=
+printf 'kernel=%q\nhugepages=%q\nname=%q\nshell=%q\nterminal=%q\n' \
+	"$kernel" "$hugepages" "$name" "$shell" "$terminal" >"$work/control/settings"
 [ $# = 0 ] || printf '%s\0' "$@" >"$work/control/command"
 : >>"$work/control/command"
 : >"$work/stdout"
