@@ -19,10 +19,10 @@ namespace {
 
 int verbs_access(access rights) {
   unsigned flags = 0;
-  flags |= has(rights, access::local_write) ? IBV_ACCESS_LOCAL_WRITE : 0U;
-  flags |= has(rights, access::remote_read) ? IBV_ACCESS_REMOTE_READ : 0U;
-  flags |= has(rights, access::remote_write) ? IBV_ACCESS_REMOTE_WRITE : 0U;
-  flags |= has(rights, access::remote_atomic) ? IBV_ACCESS_REMOTE_ATOMIC : 0U;
+  flags |= has(rights, access::local_write) ? unsigned{IBV_ACCESS_LOCAL_WRITE} : 0U;
+  flags |= has(rights, access::remote_read) ? unsigned{IBV_ACCESS_REMOTE_READ} : 0U;
+  flags |= has(rights, access::remote_write) ? unsigned{IBV_ACCESS_REMOTE_WRITE} : 0U;
+  flags |= has(rights, access::remote_atomic) ? unsigned{IBV_ACCESS_REMOTE_ATOMIC} : 0U;
   return static_cast<int>(flags);
 }
 
