@@ -28,11 +28,10 @@ using memopt::test::require_memory;
 
 namespace {
 
-constexpr access all_rights = access::local_write | access::remote_read | access::remote_write;
+constexpr memopt::access all_rights =
+    memopt::access::local_write | memopt::access::remote_read | memopt::access::remote_write;
 
-std::uintptr_t number(const void* address) {
-  return reinterpret_cast<std::uintptr_t>(address);
-}
+std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
 /// Bytes of [begin, end) on huge pages of any kind, by the kernel's own account. Mappings are
 /// taken whole: a piece that shares one with other memory is not expected here.
@@ -171,7 +170,7 @@ TEST_CASE("without a body all is on base pages and the refusals say why", "[hybr
     SKIP("the pool of huge pages can not be emptied here");
   }
   const hybrid_region region{
-      dev, length, 0, {source{scheme::hugetlb_2m, scheme::cma}, access::local_write}};
+      dev, length, 0, {source{scheme::hugetlb_2m, scheme::cma}, memopt::access::local_write}};
   REQUIRE(region.refusals().size() == 2);
   CHECK(region.refusals()[0].scheme == scheme::hugetlb_2m);
   CHECK(region.refusals()[0].reason == reason::hugetlb_pool);
@@ -186,7 +185,7 @@ TEST_CASE("a hybrid region leaves nothing behind", "[hybrid][rdma]") {
   const device dev = open_device();
   require_memory(scheme::thp, 4_MiB);
   const auto once = [&dev] {
-    hybrid_region first{dev, 4_MiB + 5000, 100, {source{scheme::thp}, access::local_write}};
+    hybrid_region first{dev, 4_MiB + 5000, 100, {source{scheme::thp}, memopt::access::local_write}};
     hybrid_region second{std::move(first)};
     CHECK(first.pieces().empty());
     CHECK(first.find(second.data(), 1) == nullptr);
@@ -205,7 +204,7 @@ TEST_CASE("impossible hybrid regions are refused", "[hybrid][rdma]") {
   const device dev = open_device();
   const auto why = [&dev](std::size_t length, std::size_t offset, const source& body) {
     try {
-      const hybrid_region region{dev, length, offset, {body, access::local_write}};
+      const hybrid_region region{dev, length, offset, {body, memopt::access::local_write}};
     } catch (const error& failure) {
       return failure.reason();
     }

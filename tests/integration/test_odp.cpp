@@ -17,24 +17,22 @@
 
 using namespace memopt;
 using namespace memopt::literals;
+using Catch::Matchers::ContainsSubstring;
 using memopt::detail::loopback_qp;
 using memopt::detail::loopback_request;
 using memopt::test::fill_pattern;
 using memopt::test::open_device;
-using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-constexpr access all_rights = access::local_write | access::remote_read | access::remote_write;
+constexpr memopt::access all_rights =
+    memopt::access::local_write | memopt::access::remote_read | memopt::access::remote_write;
 
 loopback_request request(loopback_request::kind what, const memory_region& local,
                          const memory_region& remote, std::size_t offset, std::size_t length) {
-  return {what,
-          reinterpret_cast<std::uintptr_t>(local.addr()) + offset,
-          local.lkey(),
-          remote.iova() + offset,
-          remote.rkey(),
-          static_cast<std::uint32_t>(length)};
+  return {what,          reinterpret_cast<std::uintptr_t>(local.addr()) + offset,
+          local.lkey(),  remote.iova() + offset,
+          remote.rkey(), static_cast<std::uint32_t>(length)};
 }
 
 template <typename Action>
@@ -60,7 +58,8 @@ TEST_CASE("a loopback queue pair moves exactly the bytes asked for", "[loopback]
   fill_pattern(a.memory().bytes(), 1);
   qp.execute(request(loopback_request::kind::write, a, b, 4097, 300001));
   const auto written = b.memory().bytes();
-  CHECK(std::ranges::equal(written.subspan(4097, 300001), a.memory().bytes().subspan(4097, 300001)));
+  CHECK(
+      std::ranges::equal(written.subspan(4097, 300001), a.memory().bytes().subspan(4097, 300001)));
   CHECK(std::ranges::all_of(written.first(4097), [](std::byte x) { return x == std::byte{0}; }));
   CHECK(std::ranges::all_of(written.subspan(4097 + 300001),
                             [](std::byte x) { return x == std::byte{0}; }));
@@ -91,7 +90,7 @@ TEST_CASE("a wrong key ends a loopback queue pair with access_denied", "[loopbac
   const device dev = open_device();
   const source plain{scheme::plain};
   const memory_region a{dev, plain.allocate(4_KiB), all_rights};
-  const memory_region read_only{dev, plain.allocate(4_KiB), access::remote_read};
+  const memory_region read_only{dev, plain.allocate(4_KiB), memopt::access::remote_read};
   loopback_qp qp{dev};
   const auto write = request(loopback_request::kind::write, a, read_only, 0, 64);
   fill_pattern(a.memory().bytes(), 4);
@@ -145,7 +144,7 @@ TEST_CASE("the probe's answer is kept and bars registration", "[odp][rdma]") {
 TEST_CASE("impossible on-demand registrations are refused before any probe", "[odp][rdma]") {
   const device dev = open_device();
   const buffer memory = source{scheme::plain}.allocate(4_KiB);
-  const auto why = [&](void* address, std::size_t length, access rights) {
+  const auto why = [&](void* address, std::size_t length, memopt::access rights) {
     const auto mr = try_register_on_demand(dev, address, length, rights);
     REQUIRE_FALSE(mr);
     return mr.error().reason();
@@ -153,5 +152,5 @@ TEST_CASE("impossible on-demand registrations are refused before any probe", "[o
   CHECK(why(nullptr, 4_KiB, all_rights) == reason::invalid_argument);
   CHECK(why(memory.data(), 0, all_rights) == reason::invalid_argument);
   CHECK(why(memory.data(), ~std::size_t{0}, all_rights) == reason::invalid_argument);
-  CHECK(why(memory.data(), 4_KiB, access::remote_write) == reason::invalid_argument);
+  CHECK(why(memory.data(), 4_KiB, memopt::access::remote_write) == reason::invalid_argument);
 }

@@ -26,7 +26,8 @@ using memopt::test::require_memory;
 
 namespace {
 
-constexpr access all_rights = access::local_write | access::remote_read | access::remote_write;
+constexpr memopt::access all_rights =
+    memopt::access::local_write | memopt::access::remote_read | memopt::access::remote_write;
 
 std::span<std::byte> bytes_of(const block& b) {
   return {static_cast<std::byte*>(b.address), b.length};

@@ -85,8 +85,7 @@ TEST_CASE("every division covers the range and fits its reservation", "[hybrid]"
     REQUIRE(layout->all_pages >= layout->lead + length);
     // From any page, the next border that leaves room in front has room behind it too.
     const std::size_t start = 4_KiB * (random() % 1024);
-    const std::size_t border =
-        (start + layout->front_pages + 2_MiB - 1) / 2_MiB * 2_MiB;
+    const std::size_t border = (start + layout->front_pages + 2_MiB - 1) / 2_MiB * 2_MiB;
     const std::size_t end = start + layout->reservation();
     REQUIRE(border - layout->front_pages >= start);
     REQUIRE(border + layout->body + layout->tail_pages <= end);

@@ -105,8 +105,8 @@ TEST_CASE("data that lands at the start of the page is found", "[odp]") {
     std::memcpy(target.data() + to, source.data() + from, length);
   };
   device.copy = lose_offset;
-  CHECK_THAT(device.verdict(), ContainsSubstring("WRITE of 4096 bytes to offset 0") &&
-                                   ContainsSubstring("inside"));
+  CHECK_THAT(device.verdict(),
+             ContainsSubstring("WRITE of 4096 bytes to offset 0") && ContainsSubstring("inside"));
 
   // With packets of a page, page-aligned transfers hide it; odd ones must not.
   device.mtu = 4096;
@@ -120,8 +120,7 @@ TEST_CASE("each way of using a registration is checked", "[odp]") {
     simulated_device device;
     device.copy = [broken](auto& target, std::size_t to, const auto& source, std::size_t from,
                            std::size_t length, const probe_transfer& t) {
-      std::memcpy(target.data() + to, source.data() + from,
-                  t.what == broken ? length - 1 : length);
+      std::memcpy(target.data() + to, source.data() + from, t.what == broken ? length - 1 : length);
     };
     INFO("kind " << static_cast<int>(broken));
     CHECK_THAT(device.verdict(), ContainsSubstring("1 bytes wrong inside") ||
@@ -140,8 +139,8 @@ TEST_CASE("bytes changed outside the target range are found", "[odp]") {
     }
   };
   device.mtu = 1U << 20;
-  CHECK_THAT(device.verdict(), ContainsSubstring("0 bytes wrong inside") &&
-                                   ContainsSubstring("1 changed outside"));
+  CHECK_THAT(device.verdict(),
+             ContainsSubstring("0 bytes wrong inside") && ContainsSubstring("1 changed outside"));
 }
 
 TEST_CASE("a copy that damages its source is found", "[odp]") {

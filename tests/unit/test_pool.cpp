@@ -101,9 +101,7 @@ reason reason_of(Action&& action) {
   return reason::unknown;
 }
 
-std::uintptr_t number(const void* address) {
-  return reinterpret_cast<std::uintptr_t>(address);
-}
+std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
 }  // namespace
 
@@ -122,8 +120,8 @@ TEST_CASE("a pool registers its bytes at once, in whole slabs", "[pool]") {
 TEST_CASE("a block has the smallest size class that holds it", "[pool]") {
   const fake_registration fake;
   pool blocks{fake.dev(), {.bytes = 1_MiB, .slab = 64_KiB}};
-  const std::map<std::size_t, std::size_t> classes{
-      {1, 256}, {256, 256}, {257, 512}, {4096, 4096}, {4097, 8192}, {64_KiB, 64_KiB}};
+  const std::map<std::size_t, std::size_t> classes{{1, 256},     {256, 256},   {257, 512},
+                                                   {4096, 4096}, {4097, 8192}, {64_KiB, 64_KiB}};
   for (const auto& [asked, given] : classes) {
     const block b = blocks.get(asked);
     CHECK(b.length == given);
@@ -304,7 +302,7 @@ TEST_CASE("impossible pools are refused", "[pool]") {
   CHECK(why({.bytes = 1_MiB, .slab = 96_KiB}) == reason::invalid_argument);
   CHECK(why({.bytes = 1_MiB, .slab = std::size_t{1} << 60}) == reason::invalid_argument);
   CHECK(why({.bytes = 1_MiB, .limit = 512_KiB, .slab = 64_KiB}) == reason::invalid_argument);
-  CHECK(why({.bytes = 64_KiB, .slab = 64_KiB, .rights = access::remote_write}) ==
+  CHECK(why({.bytes = 64_KiB, .slab = 64_KiB, .rights = memopt::access::remote_write}) ==
         reason::invalid_argument);
   CHECK(fake.made() == 0);
 }
@@ -414,7 +412,7 @@ TEST_CASE("the table of slabs finds every key at every size and no other", "[poo
   detail::slab_table table;
   for (int i = 0; i < 300; ++i) {
     slabs.push_back(std::make_unique<detail::pool_slab>(
-        memory_region{dev, memory.data(), memory.size(), access::local_read}));
+        memory_region{dev, memory.data(), memory.size(), memopt::access::local_read}));
     table.reserve(slabs.size());
     table.insert(slabs.back().get());
   }

@@ -58,8 +58,7 @@ bool fits(const std::vector<extent>& extents, std::uint64_t iova, std::uint64_t 
   return true;
 }
 
-std::uint64_t reference(const std::vector<extent>& extents, std::uint64_t iova,
-                        std::uint64_t cap) {
+std::uint64_t reference(const std::vector<extent>& extents, std::uint64_t iova, std::uint64_t cap) {
   std::uint64_t page = cap;
   while (page >= 4096 && !fits(extents, iova, page)) {
     page /= 2;
