@@ -157,6 +157,49 @@ reason completion_reason(ibv_wc_status status) noexcept {
   }
 }
 
+void modify(ibv_qp* qp, ibv_qp_attr& attributes, int mask, const std::string& device_name,
+            const char* state) {
+  if (const int err = ibv_modify_qp(qp, &attributes, mask); err != 0) {
+    throw error{err, err == ETIMEDOUT ? reason::unreachable : reason::unsupported,
+                "bring a loopback queue pair on " + device_name + " to " + state};
+  }
+}
+
+/// From RESET to RTS, connected to the queue pair of that number at the other end of the path.
+void bring_up(ibv_qp* qp, const path& way, std::uint32_t other, const std::string& device_name) {
+  ibv_qp_attr init{};
+  init.qp_state = IBV_QPS_INIT;
+  init.port_num = way.port;
+  init.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  modify(qp, init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+         device_name, "INIT");
+
+  ibv_qp_attr receive{};
+  receive.qp_state = IBV_QPS_RTR;
+  receive.path_mtu = way.mtu;
+  receive.dest_qp_num = other;
+  receive.rq_psn = first_psn;
+  receive.max_dest_rd_atomic = way.reads;
+  receive.min_rnr_timer = rnr_timer_640us;
+  receive.ah_attr = address_of(way);
+  modify(qp, receive,
+         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+         device_name, "RTR");
+
+  ibv_qp_attr send{};
+  send.qp_state = IBV_QPS_RTS;
+  send.sq_psn = first_psn;
+  send.timeout = ack_timeout;
+  send.retry_cnt = retries;
+  send.rnr_retry = rnr_for_ever;
+  send.max_rd_atomic = way.reads;
+  modify(qp, send,
+         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+             IBV_QP_MAX_QP_RD_ATOMIC,
+         device_name, "RTS");
+}
+
 }  // namespace
 
 struct loopback_qp::impl {
@@ -165,7 +208,10 @@ struct loopback_qp::impl {
   std::string device_name;
   loopback_options options;
   std::unique_ptr<ibv_cq, cq_deleter> cq;
-  std::unique_ptr<ibv_qp, qp_deleter> qp;  // after cq: destroyed before it
+  // After cq: destroyed before it. Two, as a queue pair connected to itself that refuses a
+  // request flushes its own send queue before it learns what was refused.
+  std::unique_ptr<ibv_qp, qp_deleter> requester;
+  std::unique_ptr<ibv_qp, qp_deleter> responder;
   unsigned under_way = 0;
   ibv_mtu mtu = IBV_MTU_1024;
 
@@ -174,19 +220,16 @@ struct loopback_qp::impl {
 
   void create(const device& dev);
   void connect(const path& way);
-  void modify(ibv_qp_attr& attributes, int mask, const char* state);
+  void forget() noexcept;
   void post(const loopback_request& request);
   void wait(unsigned completions);
 };
 
 void loopback_qp::impl::create(const device& dev) {
-  qp.reset();
-  under_way = 0;
+  forget();
+  cq.reset(ibv_create_cq(dev.context(), static_cast<int>(options.depth), nullptr, nullptr, 0));
   if (!cq) {
-    cq.reset(ibv_create_cq(dev.context(), static_cast<int>(options.depth), nullptr, nullptr, 0));
-    if (!cq) {
-      throw error{errno, creation_reason(errno), operation_on(dev, "create a completion queue")};
-    }
+    throw error{errno, creation_reason(errno), operation_on(dev, "create a completion queue")};
   }
   ibv_qp_init_attr attributes{};
   attributes.qp_type = IBV_QPT_RC;
@@ -198,50 +241,28 @@ void loopback_qp::impl::create(const device& dev) {
   // Nothing is ever received, but some providers refuse a queue of length 0.
   attributes.cap.max_recv_wr = 1;
   attributes.cap.max_recv_sge = 1;
-  qp.reset(ibv_create_qp(dev.pd(), &attributes));
-  if (!qp) {
-    throw error{errno, creation_reason(errno), operation_on(dev, "create a queue pair")};
+  for (auto* end : {&requester, &responder}) {
+    ibv_qp_init_attr wanted = attributes;
+    end->reset(ibv_create_qp(dev.pd(), &wanted));
+    if (!*end) {
+      throw error{errno, creation_reason(errno), operation_on(dev, "create a queue pair")};
+    }
   }
 }
 
-void loopback_qp::impl::modify(ibv_qp_attr& attributes, int mask, const char* state) {
-  if (const int err = ibv_modify_qp(qp.get(), &attributes, mask); err != 0) {
-    throw error{err, err == ETIMEDOUT ? reason::unreachable : reason::unsupported,
-                "bring a loopback queue pair on " + device_name + " to " + state};
-  }
+// The responder first: what is left of the requester's packets finds nobody then.
+void loopback_qp::impl::forget() noexcept {
+  responder.reset();
+  requester.reset();
+  cq.reset();
+  under_way = 0;
 }
 
 void loopback_qp::impl::connect(const path& way) {
-  ibv_qp_attr init{};
-  init.qp_state = IBV_QPS_INIT;
-  init.port_num = way.port;
-  init.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-  modify(init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
-
-  ibv_qp_attr receive{};
-  receive.qp_state = IBV_QPS_RTR;
-  receive.path_mtu = way.mtu;
-  receive.dest_qp_num = qp->qp_num;
-  receive.rq_psn = first_psn;
-  receive.max_dest_rd_atomic = way.reads;
-  receive.min_rnr_timer = rnr_timer_640us;
-  receive.ah_attr = address_of(way);
-  modify(receive,
-         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-         "RTR");
-
-  ibv_qp_attr send{};
-  send.qp_state = IBV_QPS_RTS;
-  send.sq_psn = first_psn;
-  send.timeout = ack_timeout;
-  send.retry_cnt = retries;
-  send.rnr_retry = rnr_for_ever;
-  send.max_rd_atomic = way.reads;
-  modify(send,
-         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-             IBV_QP_MAX_QP_RD_ATOMIC,
-         "RTS");
+  for (auto* end : {&requester, &responder}) {
+    bring_up(end->get(), way, end == &requester ? responder->qp_num : requester->qp_num,
+             device_name);
+  }
   mtu = way.mtu;
 }
 
@@ -257,12 +278,12 @@ void loopback_qp::impl::post(const loopback_request& request) {
   ibv_send_wr work{};
   work.sg_list = &piece;
   work.num_sge = request.length == 0 ? 0 : 1;
-  work.opcode = request.what == loopback_request::kind::write ? IBV_WR_RDMA_WRITE
-                                                              : IBV_WR_RDMA_READ;
+  work.opcode =
+      request.what == loopback_request::kind::write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
   work.wr.rdma.remote_addr = request.remote;
   work.wr.rdma.rkey = request.rkey;
   ibv_send_wr* bad = nullptr;
-  if (const int err = ibv_post_send(qp.get(), &work, &bad); err != 0) {
+  if (const int err = ibv_post_send(requester.get(), &work, &bad); err != 0) {
     // Providers differ in the sign.
     throw error{err < 0 ? -err : err, reason::disconnected,
                 "post to a loopback queue pair on " + device_name};
@@ -306,8 +327,7 @@ loopback_qp::loopback_qp(const device& dev, const loopback_options& options) {
                 dev ? "depth is 0" : "the device is empty"};
   }
   if (dev.context()->device->transport_type == IBV_TRANSPORT_IWARP) {
-    throw error{EOPNOTSUPP, reason::unsupported,
-                operation_on(dev, "connect a queue pair to itself"),
+    throw error{EOPNOTSUPP, reason::unsupported, operation_on(dev, "connect a pair of queue pairs"),
                 "iWARP can only be connected through a connection manager"};
   }
   auto made = std::make_unique<impl>(dev, options);
@@ -323,15 +343,13 @@ loopback_qp::loopback_qp(const device& dev, const loopback_options& options) {
     } catch (const error& failure) {
       last.emplace(failure);
       // What it left behind must not be taken for the next one's completion.
-      made->qp.reset();
-      made->cq.reset();
+      made->forget();
     }
   }
   if (last) {
     throw error{*last};
   }
-  throw error{ENETUNREACH, reason::unsupported,
-              operation_on(dev, "connect a queue pair to itself"),
+  throw error{ENETUNREACH, reason::unsupported, operation_on(dev, "connect a pair of queue pairs"),
               "no port is active, or the active one has no address"};
 }
 
@@ -339,13 +357,9 @@ loopback_qp::loopback_qp(loopback_qp&&) noexcept = default;
 loopback_qp& loopback_qp::operator=(loopback_qp&&) noexcept = default;
 loopback_qp::~loopback_qp() = default;
 
-void loopback_qp::post(const loopback_request& request) {
-  impl_->post(request);
-}
+void loopback_qp::post(const loopback_request& request) { impl_->post(request); }
 
-void loopback_qp::wait(unsigned completions) {
-  impl_->wait(completions);
-}
+void loopback_qp::wait(unsigned completions) { impl_->wait(completions); }
 
 void loopback_qp::execute(const loopback_request& request) {
   post(request);

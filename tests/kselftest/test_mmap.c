@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Mappings of buffers: bounds, splitting, fork, lifetime, addresses. */
+/* Mappings of buffers: bounds, splitting, fork, lifetime. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -522,80 +522,6 @@ static void implicit_race(void)
 	}
 }
 
-/* ---- addresses ---- */
-
-/* Frame number behind an address, for root to see; 0 if none is mapped. */
-static uint64_t frame_of(const void *addr)
-{
-	uint64_t entry = 0;
-	int map = open("/proc/self/pagemap", O_RDONLY);
-
-	require(map >= 0);
-	require_eq(pread(map, &entry, sizeof(entry),
-			 (off_t)((uintptr_t)addr / PAGE * sizeof(entry))),
-		   sizeof(entry));
-	close(map);
-	printf("# entry %llx uid %d\n", (unsigned long long)entry, getuid());
-	return entry >> 63 ? entry & ((1ULL << 55) - 1) : 0;
-}
-
-static void contiguous_and_congruent(void)
-{
-	static const struct {
-		size_t length, alignment;
-	} cases[] = {
-		{ 64 * MIB, 64 * MIB }, { 16 * MIB, 16 * MIB }, { 6 * MIB, 0 },
-		{ MIB, 0 }, { 64 * PAGE, 2 * MIB },
-	};
-	struct memopt_buf_alloc buf;
-
-	setup();
-	for (size_t k = 0; k < COUNT(kinds); k++) {
-		for (size_t i = 0; i < COUNT(cases); i++) {
-			size_t len = cases[i].length;
-			uint64_t reach, first;
-			unsigned char *mem;
-
-			require_eq(buf_alloc(fd, kinds[k], len,
-					     cases[i].alignment, &buf), 0);
-			mem = map_part(&buf, 0, len);
-			fill(mem, len);
-			first = frame_of(mem);
-			require(first != 0);
-			require_eq(first * PAGE % buf.out_alignment, 0);
-			for (size_t at = 0; at < len; at += PAGE)
-				require_eq(frame_of(mem + at),
-					   first + at / PAGE);
-			reach = buf.out_alignment;
-			if (reach > len)
-				reach = len;
-			require_eq((uintptr_t)mem % reach, 0);
-			require_eq(munmap(mem, len), 0);
-
-			/* a part keeps its distance */
-			mem = map_part(&buf, len / 4, len / 2);
-			if (reach > len / 2)
-				reach = len / 2;
-			require_eq((uintptr_t)mem % reach, len / 4 % reach);
-			require_eq(munmap(mem, len / 2), 0);
-			require_eq(buf_free(fd, buf.out_buf_id), 0);
-			require_eq(region_wait_idle(fd, kinds[k]), 0);
-		}
-	}
-}
-
-static void implicit_is_natural(void)
-{
-	unsigned char *mem;
-
-	setup();
-	mem = mmap(NULL, 64 * MIB, RW, MAP_SHARED, fd, 0);
-	require(mem != MAP_FAILED);
-	mem[0] = 1;
-	require_eq((uintptr_t)mem % (64 * MIB), 0);
-	require_eq(frame_of(mem) * PAGE % (64 * MIB), 0);
-}
-
 static void wishes_are_respected(void)
 {
 	struct memopt_buf_alloc buf;
@@ -615,40 +541,6 @@ static void wishes_are_respected(void)
 		   (off_t)buf.out_mmap_offset);
 	require(mem == room + 5 * PAGE);
 	require(is_filled(mem, 0, 2 * MIB));
-}
-
-/* Nothing a program gets is an address of the memory. */
-static void no_address_leaks(void)
-{
-	struct memopt_buf_alloc buf;
-	union {
-		struct memopt_buf_info info;
-		uint64_t words[sizeof(struct memopt_buf_info) / 8];
-	} u;
-
-	setup();
-	for (size_t k = 0; k < COUNT(kinds); k++) {
-		unsigned char *mem;
-		uint64_t words[sizeof(buf) / 8];
-		uint64_t first;
-
-		require_eq(buf_alloc(fd, kinds[k], 4 * MIB, 0, &buf), 0);
-		mem = map_part(&buf, 0, 4 * MIB);
-		mem[0] = 1;
-		first = frame_of(mem);
-		require_eq(buf_info(fd, buf.out_buf_id, &u.info), 0);
-		memcpy(words, &buf, sizeof(words));
-		for (size_t i = 0; i < COUNT(words); i++) {
-			require(words[i] >> 47 == 0);
-			require(words[i] - first * PAGE >= 4 * MIB);
-			require(words[i] != first);
-		}
-		for (size_t i = 0; i < COUNT(u.words); i++) {
-			require(u.words[i] >> 47 == 0);
-			require(u.words[i] - first * PAGE >= 4 * MIB);
-			require(u.words[i] != first);
-		}
-	}
 }
 
 static void read_only_descriptor(void)
@@ -684,11 +576,7 @@ static const struct ktap_test tests[] = {
 	  implicit_buffer_ends },
 	{ "a file has an implicit buffer or others", implicit_or_allocated },
 	{ "two mappers at 0 get one buffer", implicit_race },
-	{ "memory is contiguous and addresses are congruent",
-	  contiguous_and_congruent },
-	{ "an implicit buffer is naturally aligned", implicit_is_natural },
 	{ "MAP_FIXED and hints are respected", wishes_are_respected },
-	{ "no result holds an address", no_address_leaks },
 	{ "a read-only descriptor maps for reading", read_only_descriptor },
 };
 

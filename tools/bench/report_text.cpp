@@ -178,8 +178,8 @@ std::string to_table(const report& r, const system_facts& facts) {
       "memopt bench on {}, kernel {}\n"
       "medians of {} registrations, {} requests of 1 MiB each way, one at a time\n\n{}\n{}\n"
       "reg, again, dereg, W and R of 64 B in us; W and R of 1 MiB in 10^6 B/s\n"
-      "entries: what a device whose largest page is 4K, 2M or 1G must hold to translate\n"
-      "  the memory; an upper bound where contiguity is not known\n"
+      "entries: what a device whose largest page is 4K, 2M or 1G must hold for the\n"
+      "  memory; an upper bound where contiguity is not known\n"
       "{}"
       "On soft RoCE and under emulation only ratios within one run mean anything.\n",
       r.device, facts.kernel, r.repeats, r.transfers, memory.render(), transfers.render(), notes);

@@ -26,7 +26,7 @@ struct loopback_options {
   std::chrono::milliseconds timeout{5000};  ///< for each wait()
 };
 
-/// An RC queue pair connected to itself on one port of a device.
+/// An RC queue pair connected to another of this process on one port of a device.
 ///
 /// Lets a process move bytes through the real data path of its device without a peer. The
 /// constructor proves with an empty WRITE that the path works, and tries other addresses of the
