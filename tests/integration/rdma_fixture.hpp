@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <fstream>
 #include <span>
 #include <string>
 #include <utility>
@@ -42,6 +43,14 @@ inline void require_memory(scheme which, std::size_t length) {
     default:
       throw error{memory.error()};
   }
+}
+
+/// Free pages of the kernel's pool of that size, "2048kB" or "1048576kB".
+inline std::size_t free_huge_pages(const char* size) {
+  std::ifstream file{std::string{"/sys/kernel/mm/hugepages/hugepages-"} + size + "/free_hugepages"};
+  std::size_t pages = 0;
+  file >> pages;
+  return pages;
 }
 
 /// Bytes that differ by place and seed.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <string>
 
 #include <catch2/catch_test_macros.hpp>
@@ -18,6 +17,7 @@ using namespace memopt;
 using namespace memopt::literals;
 using memopt::detail::mappings_of;
 using memopt::test::fill_pattern;
+using memopt::test::free_huge_pages;
 using memopt::test::require_memory;
 
 namespace {
@@ -32,13 +32,6 @@ std::uint64_t free_bytes(scheme which) {
     free += region.scheme == which ? region.free : 0;
   }
   return free;
-}
-
-std::size_t free_huge_pages(const char* size) {
-  std::ifstream file{std::string{"/sys/kernel/mm/hugepages/hugepages-"} + size + "/free_hugepages"};
-  std::size_t pages = 0;
-  file >> pages;
-  return pages;
 }
 
 }  // namespace

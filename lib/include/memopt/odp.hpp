@@ -13,7 +13,7 @@ namespace memopt {
 
 /// Find out whether on-demand paging really works: a capability bit is not trusted with data.
 ///
-/// Registers a small ODP MR, connects a queue pair to itself on the device's port, WRITEs and READs
+/// Registers a small ODP MR, connects two queue pairs with each other on the device's port, WRITEs and READs
 /// at odd offsets, across pages and across packets, and compares every byte. Takes milliseconds;
 /// the answer is kept per device and process. Thread-safe.
 ///
