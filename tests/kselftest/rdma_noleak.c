@@ -166,16 +166,20 @@ static uint64_t physical_by_pagemap(const void *mem)
 	return (entry & ((1ULL << 55) - 1)) * 4096;
 }
 
-/* Sizes that the module reports, and round numbers, are no secret. */
+/*
+ * Sizes that the module reports are no secret.  Nor is a number with but one
+ * byte that is not zero: an id of 9 next to some zeros reads as 0x9000000.
+ */
 static bool holds_a_figure(uint64_t from)
 {
 	struct memopt_region_info info;
-	uint64_t round = 1;
 
-	while (round < from)
-		round *= 2;
-	if (round < from + LENGTH)
-		return true;
+	for (unsigned int shift = 0; shift < 64; shift += 8) {
+		uint64_t digit = (from + LENGTH - 1) >> shift;
+
+		if (digit && digit < 256 && digit << shift >= from)
+			return true;
+	}
 	for (uint32_t n = 0; !region_info(subjects[0].fd, n, &info); n++)
 		if ((info.out_total >= from &&
 		     info.out_total < from + LENGTH) ||
