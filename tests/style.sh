@@ -68,10 +68,11 @@ fetch_checkpatch() {
 # Switched off, everywhere:
 #   FILE_PATH_CHANGES, LINUX_VERSION_CODE, SPDX_LICENSE_TAG: about patches to the kernel
 #   ALLOC_WITH_SIZEOF: kzalloc_obj() is younger than the oldest kernel supported
+#   MACRO_ARG_REUSE: the name of a member has no side effects
 # In the uapi header BIT_MACRO: programs have no BIT(). In the tests, which are programs
 # of user space, what is about the kernel's own types, helpers and syscalls.
 checkpatch() {
-	local base=FILE_PATH_CHANGES,LINUX_VERSION_CODE,SPDX_LICENSE_TAG,ALLOC_WITH_SIZEOF
+	local base=FILE_PATH_CHANGES,LINUX_VERSION_CODE,SPDX_LICENSE_TAG,ALLOC_WITH_SIZEOF,MACRO_ARG_REUSE
 	mkdir -p "$work/checkpatch"
 	cp "$(dirname "$CHECKPATCH")"/{checkpatch.pl,spelling.txt,const_structs.checkpatch} "$work/checkpatch"
 	c_files | grep '^kmod/' >"$work/kernel_files"
@@ -125,7 +126,7 @@ shellcheck() {
 
 codespell() {
 	grep -v '^LICENSES/' "$work/files" |
-		xargs "$(type -P codespell)" --ignore-words-list=filp
+		xargs "$(type -P codespell)" --ignore-words-list=filp,bjects
 }
 
 # The licence line is within the first three lines, and right for the zone.

@@ -90,15 +90,23 @@ int region_find(int fd, uint32_t kind, struct memopt_region_info *info)
 	return ret;
 }
 
-int region_wait_idle(int fd, uint32_t kind)
+/* Return: 1 if all of the region is free, 0 if not, or -errno. */
+static int region_idle(int fd, uint32_t kind)
 {
 	struct memopt_region_info info;
-	int ret = 0;
+	int ret = region_find(fd, kind, &info);
 
-	if (eventually((ret = region_find(fd, kind, &info)) ||
-		       info.out_free == info.out_total))
-		return ret;
-	return -ETIMEDOUT;
+	return ret ? ret : info.out_free == info.out_total;
+}
+
+int region_wait_idle(int fd, uint32_t kind)
+{
+	int idle;
+
+	if (!eventually(region_idle(fd, kind) != 0))
+		return -ETIMEDOUT;
+	idle = region_idle(fd, kind);
+	return idle < 0 ? idle : 0;
 }
 
 /* ---- MRs and shares ---- */

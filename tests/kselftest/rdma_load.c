@@ -39,10 +39,13 @@ static void reached(struct progress *p)
 static int alloc_patiently(int fd, uint32_t kind, uint64_t length,
 			   struct memopt_buf_alloc *buf)
 {
-	int ret = 0;
+	int ret = -ENOMEM;
 
-	if (!eventually((ret = buf_alloc(fd, kind, length, 0, buf)) != -ENOMEM))
-		return -ENOMEM;
+	for (int tries = 0; tries < 1000 && ret == -ENOMEM; tries++) {
+		if (tries)
+			usleep(10000);
+		ret = buf_alloc(fd, kind, length, 0, buf);
+	}
 	return ret;
 }
 

@@ -125,7 +125,7 @@ static pid_t holder_start(struct rival *r, void (*body)(int sock))
 	pid = fork();
 	require(pid >= 0);
 	if (!pid) {
-			close(r->fd);
+		close(r->fd);
 		close(sock[0]);
 		body(sock[1]);
 		_exit(0);

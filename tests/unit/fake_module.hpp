@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
@@ -65,7 +66,7 @@ class fake_module {
   /// How many times the next command is interrupted before it works.
   int interruptions = 0;
   /// Changes an answer before the caller sees it.
-  void (*twist)(unsigned command, void* argument) = nullptr;
+  std::function<void(unsigned command, void* argument)> twist;
 
   memopt_mr_reg last_mr{};
   memopt_share_create last_share{};
@@ -149,7 +150,7 @@ class fake_module {
     } else {
       failed = answer(which, argument);
     }
-    if (failed == 0 && twist != nullptr) {
+    if (failed == 0 && twist) {
       twist(which, argument);
     }
     errno = failed;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <memopt/units.hpp>
@@ -62,24 +63,21 @@ registration_scene limited_to(int errnum, std::uint64_t limit) {
 
 TEST_CASE("EFAULT: a hole in the range", "[registration]") {
   auto at = scene(EFAULT);
-  SECTION("nothing is mapped") { at.mappings.clear(); }
-  SECTION("in front") { at.mappings = {mapping(base + 4_KiB, base + 1_MiB)}; }
-  SECTION("in the middle") {
-    at.mappings = {mapping(base, base + 4_KiB), mapping(base + 8_KiB, base + 1_MiB)};
-  }
-  SECTION("at the end") { at.mappings = {mapping(base, base + 1_MiB - 4_KiB)}; }
+  using mappings = std::vector<vma>;
+  at.mappings = GENERATE(
+      mappings{}, mappings{mapping(base + 4_KiB, base + 1_MiB)},
+      mappings{mapping(base, base + 4_KiB), mapping(base + 8_KiB, base + 1_MiB)},
+      mappings{mapping(base, base + 1_MiB - 4_KiB)});
   CHECK(diagnose(at).why == reason::hole);
 }
 
 TEST_CASE("EFAULT: memory mapped by frame number", "[registration]") {
   auto at = scene(EFAULT);
-  SECTION("PFNMAP") {
-    at.mappings = {mapping(base, base + 1_MiB, "rw-s", "rd wr sh pf de dd ", "/dev/rdma_memopt")};
-  }
-  SECTION("IO, behind ordinary memory") {
-    at.mappings = {mapping(base, base + 4_KiB),
-                   mapping(base + 4_KiB, base + 1_MiB, "rw-s", "rd wr io ", "/dev/rdma_memopt")};
-  }
+  using mappings = std::vector<vma>;
+  at.mappings = GENERATE(
+      mappings{mapping(base, base + 1_MiB, "rw-s", "rd wr sh pf de dd ", "/dev/rdma_memopt")},
+      mappings{mapping(base, base + 4_KiB),
+               mapping(base + 4_KiB, base + 1_MiB, "rw-s", "rd wr io ", "/dev/rdma_memopt")});
   const auto found = diagnose(at);
   CHECK(found.why == reason::pfnmap);
   CHECK_THAT(found.detail, ContainsSubstring("/dev/rdma_memopt"));
@@ -87,15 +85,16 @@ TEST_CASE("EFAULT: memory mapped by frame number", "[registration]") {
 
 TEST_CASE("EFAULT: rights that the mapping has not", "[registration]") {
   auto at = scene(EFAULT);
-  SECTION("private and read-only") { at.mappings = {mapping(base, base + 1_MiB, "r--p", "rd ")}; }
-  SECTION("shared and read-only") {
-    at.mappings = {mapping(base, base + 1_MiB, "r--s", "rd sh ", "/srv/data")};
+  SECTION("read-only, for writing") {
+    at.mappings = {GENERATE(mapping(base, base + 1_MiB, "r--p", "rd "),
+                            mapping(base, base + 1_MiB, "r--s", "rd sh ", "/srv/data"))};
+    CHECK(diagnose(at).why == reason::protection);
   }
   SECTION("not even readable, for reading") {
     at.rights = memopt::access::remote_read;
     at.mappings = {mapping(base, base + 1_MiB, "---p", "mr ")};
+    CHECK(diagnose(at).why == reason::protection);
   }
-  CHECK(diagnose(at).why == reason::protection);
 }
 
 TEST_CASE("EFAULT: a file whose file system tracks writes", "[registration]") {
@@ -150,24 +149,27 @@ TEST_CASE("ENOMEM: the limit on locked memory", "[registration]") {
 }
 
 TEST_CASE("ENOMEM: not the limit, if it is wide enough or does not bind", "[registration]") {
-  auto at = limited_to(ENOMEM, 1_MiB);
-  SECTION("just enough") {}
-  SECTION("CAP_IPC_LOCK") {
-    at.memlock_limit = 64_KiB;
-    at.ipc_lock = true;
-  }
-  SECTION("no limit") { at.memlock_limit.reset(); }
-  CHECK(diagnose(at).why == reason::out_of_memory);
+  const auto just_enough = limited_to(ENOMEM, 1_MiB);
+  CHECK(diagnose(just_enough).why == reason::out_of_memory);
+  auto capable = limited_to(ENOMEM, 64_KiB);
+  capable.ipc_lock = true;
+  CHECK(diagnose(capable).why == reason::out_of_memory);
+  auto unlimited = just_enough;
+  unlimited.memlock_limit.reset();
+  CHECK(diagnose(unlimited).why == reason::out_of_memory);
 }
 
 TEST_CASE("ENOMEM: limits of the device", "[registration]") {
   auto at = scene(ENOMEM);
-  SECTION("what it says of itself") { at.max_mr_size = 1_MiB - 1; }
+  SECTION("what it says of itself") {
+    at.max_mr_size = 1_MiB - 1;
+    CHECK(diagnose(at).why == reason::device_limit);
+  }
   SECTION("the tables of software devices") {
     at.length = 1_GiB + 4_KiB;
     at.mappings = {mapping(base, base + at.length)};
+    CHECK(diagnose(at).why == reason::device_limit);
   }
-  CHECK(diagnose(at).why == reason::device_limit);
 }
 
 TEST_CASE("ENOMEM: as many mappings as there may be", "[registration]") {

@@ -128,22 +128,23 @@ TEST_CASE("a share that can not be is refused without asking", "[share]") {
     INFO(address);
     CHECK(refused(memory, at(address)) == reason::invalid_argument);
   }
-  auto options = at("10.9.9.1");
-  SECTION("write without local_write") { options.rights = memopt::access::remote_write; }
-  SECTION("the offset is behind the end") { options.offset = 2_MiB; }
-  SECTION("the range ends behind the end") {
-    options.offset = 512_KiB;
-    options.length = 1_MiB;
-  }
-  SECTION("the range wraps around") {
-    options.offset = 4_KiB;
-    options.length = std::numeric_limits<std::size_t>::max();
-  }
-  SECTION("expires in the past") { options.expires = std::chrono::milliseconds{-1}; }
-  SECTION("expires too late to be counted") {
-    options.expires = std::chrono::milliseconds{std::int64_t{1} << 32};
-  }
-  CHECK(refused(memory, options) == reason::invalid_argument);
+  const auto refused_with = [&](auto change) {
+    share_options options = at("10.9.9.1");
+    change(options);
+    return refused(memory, options) == reason::invalid_argument;
+  };
+  CHECK(refused_with([](auto& o) { o.rights = memopt::access::remote_write; }));
+  CHECK(refused_with([](auto& o) { o.offset = 2_MiB; }));
+  CHECK(refused_with([](auto& o) {
+    o.offset = 512_KiB;
+    o.length = 1_MiB;
+  }));
+  CHECK(refused_with([](auto& o) {  // the end wraps around
+    o.offset = 4_KiB;
+    o.length = std::numeric_limits<std::size_t>::max();
+  }));
+  CHECK(refused_with([](auto& o) { o.expires = std::chrono::milliseconds{-1}; }));
+  CHECK(refused_with([](auto& o) { o.expires = std::chrono::milliseconds{std::int64_t{1} << 32}; }));
   CHECK(refused(buffer{}, at("10.9.9.1")) == reason::invalid_argument);
   CHECK(refused(source{scheme::plain}.allocate(4_KiB), at("10.9.9.1")) == reason::invalid_argument);
   CHECK(module.last_share.size == 0);

@@ -229,29 +229,28 @@ TEST_CASE("why the module refuses memory", "[source]") {
 
 TEST_CASE("whatever fails half-way leaves nothing behind", "[source]") {
   fake_module module;
-  SECTION("mapping") { module.map_errno = ENOMEM; }
-  SECTION("asking about the buffer") { module.fail[MEMOPT_CMD_BUF_INFO] = EIO; }
-  SECTION("a buffer shorter than asked for") {
-    module.twist = [](unsigned command, void* argument) {
+  const auto leaves_nothing = [&] {
+    return !source{scheme::cma}.try_allocate(64_KiB) && module.clean();
+  };
+  const auto leaves_nothing_with = [&](auto lie) {
+    module.twist = [lie](unsigned command, void* argument) {
       if (command == MEMOPT_CMD_BUF_ALLOC) {
-        static_cast<memopt_buf_alloc*>(argument)->out_length = 4096;
+        lie(*static_cast<memopt_buf_alloc*>(argument));
       }
     };
+    return leaves_nothing();
+  };
+  SECTION("mapping") {
+    module.map_errno = ENOMEM;
+    CHECK(leaves_nothing());
   }
-  SECTION("a buffer of another kind") {
-    module.twist = [](unsigned command, void* argument) {
-      if (command == MEMOPT_CMD_BUF_ALLOC) {
-        static_cast<memopt_buf_alloc*>(argument)->out_kind = MEMOPT_KIND_CONTIG;
-      }
-    };
+  SECTION("asking about the buffer") {
+    module.fail[MEMOPT_CMD_BUF_INFO] = EIO;
+    CHECK(leaves_nothing());
   }
-  SECTION("a buffer of no segments") {
-    module.twist = [](unsigned command, void* argument) {
-      if (command == MEMOPT_CMD_BUF_ALLOC) {
-        static_cast<memopt_buf_alloc*>(argument)->out_segments = 0;
-      }
-    };
+  SECTION("a buffer other than asked for") {
+    CHECK(leaves_nothing_with([](auto& answer) { answer.out_length = 4096; }));
+    CHECK(leaves_nothing_with([](auto& answer) { answer.out_kind = MEMOPT_KIND_CONTIG; }));
+    CHECK(leaves_nothing_with([](auto& answer) { answer.out_segments = 0; }));
   }
-  CHECK_FALSE(source{scheme::cma}.try_allocate(64_KiB));
-  CHECK(module.clean());
 }

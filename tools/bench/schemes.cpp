@@ -135,12 +135,15 @@ buffer allocate(row& r, scheme kind, std::size_t bytes, std::size_t alignment) {
   return memory;
 }
 
+// A contiguous buffer aligned to its own size can be one entry.
+std::size_t natural_alignment(std::size_t bytes) {
+  return std::min(std::bit_floor(bytes), std::size_t{1_GiB});
+}
+
 void run_source(row& r, scheme kind, const device& dev, const options& given) {
   const std::size_t bytes =
       kind == scheme::hugetlb_1g ? (given.bytes + 1_GiB - 1) / 1_GiB * 1_GiB : given.bytes;
-  // A contiguous buffer aligned to its own size can be one entry.
-  const std::size_t alignment =
-      kind == scheme::contig ? std::min(std::bit_floor(bytes), std::size_t{1_GiB}) : 0;
+  const std::size_t alignment = kind == scheme::contig ? natural_alignment(bytes) : 0;
   const buffer memory = allocate(r, kind, bytes, alignment);
   r.entries = entries_of(memory, reinterpret_cast<std::uintptr_t>(memory.data()));
   measure_on_user_pd(r, dev, given, memory.bytes());
@@ -149,7 +152,7 @@ void run_source(row& r, scheme kind, const device& dev, const options& given) {
 void run_cma_share(row& r, const device& dev, const options& given) {
   r.path = "share";
   r.note = "registration is the module's physical-address MR";
-  const buffer memory = allocate(r, scheme::cma, given.bytes, 0);
+  const buffer memory = allocate(r, scheme::cma, given.bytes, natural_alignment(given.bytes));
   set_registration(
       r, time_registration(
              [&] {
