@@ -48,8 +48,8 @@ void relocate(buffer& memory, void* target) {
                 "move " + std::to_string(state.mapped_size) + " bytes of " +
                     std::string{to_string(state.scheme)} + " memory"};
   }
-  const auto shift = reinterpret_cast<std::uintptr_t>(moved) ^
-                     reinterpret_cast<std::uintptr_t>(state.address);
+  const auto shift =
+      reinterpret_cast<std::uintptr_t>(moved) ^ reinterpret_cast<std::uintptr_t>(state.address);
   state.address = moved;
   if (shift != 0) {
     state.alignment = std::min<std::size_t>(state.alignment, shift & (~shift + 1));

@@ -191,8 +191,8 @@ void connection::resolve(const std::string& address, std::uint16_t port, clock::
     throw error{EINVAL, reason::invalid_argument, operation,
                 "'" + address + "' is no IPv4 or IPv6 address"};
   }
-  if (rdma_resolve_addr(endpoint_->id, nullptr, found.first->ai_addr,
-                        milliseconds_until(until)) != 0) {
+  if (rdma_resolve_addr(endpoint_->id, nullptr, found.first->ai_addr, milliseconds_until(until)) !=
+      0) {
     throw error{errno, reason::unreachable, operation, "looking for a device with a route"};
   }
   wait_for(RDMA_CM_EVENT_ADDR_RESOLVED, until);
@@ -246,9 +246,9 @@ void connection::fail_event(const rdma_cm_event& event) const {
   const int errnum = event.status < 0 ? -event.status : 0;
   switch (event.event) {
     case RDMA_CM_EVENT_REJECTED:
-      throw error{ECONNREFUSED, reason::rejected, operation,
-                  describe_refusal(event.param.conn.private_data,
-                                   event.param.conn.private_data_len)};
+      throw error{
+          ECONNREFUSED, reason::rejected, operation,
+          describe_refusal(event.param.conn.private_data, event.param.conn.private_data_len)};
     case RDMA_CM_EVENT_ADDR_ERROR:
       throw error{errnum != 0 ? errnum : ENETUNREACH, reason::unreachable, operation,
                   "no RDMA device has a route there"};

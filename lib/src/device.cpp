@@ -119,9 +119,7 @@ std::shared_ptr<device_state> device_on_context(ibv_context* context,
   return state;
 }
 
-device device_access::make(std::shared_ptr<device_state> state) {
-  return device{std::move(state)};
-}
+device device_access::make(std::shared_ptr<device_state> state) { return device{std::move(state)}; }
 
 }  // namespace detail
 

@@ -16,8 +16,7 @@ constexpr std::array texts{
     reason_text{reason::unknown, "unknown", ""},
     reason_text{reason::invalid_argument, "invalid_argument",
                 "correct the argument named in the message"},
-    reason_text{reason::out_of_memory, "out_of_memory",
-                "free memory, or ask for less"},
+    reason_text{reason::out_of_memory, "out_of_memory", "free memory, or ask for less"},
     reason_text{reason::memlock, "memlock",
                 "raise the limit on locked memory: 'memlock' in /etc/security/limits.d, or "
                 "LimitMEMLOCK= of the systemd unit"},

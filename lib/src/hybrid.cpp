@@ -92,8 +92,7 @@ result<buffer> allocate_body(scheme which, std::size_t length) {
   if (!body->pinnable()) {
     return tl::unexpected{error{EFAULT, reason::pfnmap, operation}};
   }
-  if (body->mapped_size() != length ||
-      (body->page_size() < hybrid_huge && body->segments() != 1)) {
+  if (body->mapped_size() != length || (body->page_size() < hybrid_huge && body->segments() != 1)) {
     return tl::unexpected{error{ENOMEM, reason::unsupported, operation,
                                 "its pages are of " + std::to_string(body->page_size()) +
                                     " bytes in " + std::to_string(body->segments()) + " runs"}};
@@ -118,9 +117,9 @@ bool has_its_pages(const buffer& part) {
 struct hybrid_region::impl {
   std::byte* data = nullptr;
   std::size_t size = 0;
-  std::vector<buffer> memory;              // in order of address
-  std::vector<memory_region> registered;   // after memory: deregistered first
-  std::vector<hybrid_piece> pieces;        // one for each of the above
+  std::vector<buffer> memory;             // in order of address
+  std::vector<memory_region> registered;  // after memory: deregistered first
+  std::vector<hybrid_piece> pieces;       // one for each of the above
   std::vector<refusal> refusals;
 
   [[nodiscard]] bool build(const hybrid_layout& layout, buffer&& body);
@@ -213,13 +212,9 @@ hybrid_region::hybrid_region(hybrid_region&&) noexcept = default;
 hybrid_region& hybrid_region::operator=(hybrid_region&&) noexcept = default;
 hybrid_region::~hybrid_region() = default;
 
-void* hybrid_region::data() const noexcept {
-  return impl_ ? impl_->data : nullptr;
-}
+void* hybrid_region::data() const noexcept { return impl_ ? impl_->data : nullptr; }
 
-std::size_t hybrid_region::size() const noexcept {
-  return impl_ ? impl_->size : 0;
-}
+std::size_t hybrid_region::size() const noexcept { return impl_ ? impl_->size : 0; }
 
 std::span<const hybrid_piece> hybrid_region::pieces() const noexcept {
   return impl_ ? std::span<const hybrid_piece>{impl_->pieces} : std::span<const hybrid_piece>{};

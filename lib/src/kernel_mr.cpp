@@ -63,8 +63,9 @@ kernel_mr::kernel_mr(const buffer& memory, std::string_view ibdev, access rights
 
 result<kernel_mr> kernel_mr::try_register(const buffer& memory, std::string_view ibdev,
                                           access rights) noexcept {
-  return detail::attempt("register by physical address",
-                         [&] { return kernel_mr{memory, ibdev, rights}; });
+  return detail::attempt("register by physical address", [&] {
+    return kernel_mr{memory, ibdev, rights};
+  });
 }
 
 kernel_mr::kernel_mr(kernel_mr&& other) noexcept

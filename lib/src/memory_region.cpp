@@ -35,8 +35,8 @@ ibv_mr* register_range(const device& dev, void* address, std::size_t length, acc
   if (address == nullptr || length == 0) {
     throw error{EINVAL, reason::invalid_argument, operation, "there is no memory in the range"};
   }
-  if (length > std::numeric_limits<std::uintptr_t>::max() -
-                   reinterpret_cast<std::uintptr_t>(address)) {
+  if (length >
+      std::numeric_limits<std::uintptr_t>::max() - reinterpret_cast<std::uintptr_t>(address)) {
     throw error{EOVERFLOW, reason::invalid_argument, operation, "the range wraps around"};
   }
   if (!is_valid(rights)) {
@@ -56,8 +56,8 @@ ibv_mr* register_range(const device& dev, void* address, std::size_t length, acc
 
 }  // namespace
 
-memory_region::memory_region(std::shared_ptr<detail::device_state> dev, ibv_mr* mr,
-                             buffer&& memory, access rights) noexcept
+memory_region::memory_region(std::shared_ptr<detail::device_state> dev, ibv_mr* mr, buffer&& memory,
+                             access rights) noexcept
     : device_{std::move(dev)}, mr_{mr}, memory_{std::move(memory)}, rights_{rights} {}
 
 memory_region::memory_region(const device& dev, buffer&& memory, access rights)
@@ -67,9 +67,7 @@ memory_region::memory_region(const device& dev, buffer&& memory, access rights)
       rights_{rights} {}
 
 memory_region::memory_region(const device& dev, void* address, std::size_t length, access rights)
-    : device_{dev.state()},
-      mr_{register_range(dev, address, length, rights)},
-      rights_{rights} {}
+    : device_{dev.state()}, mr_{register_range(dev, address, length, rights)}, rights_{rights} {}
 
 result<memory_region> memory_region::try_register(const device& dev, buffer&& memory,
                                                   access rights) noexcept {
@@ -82,8 +80,9 @@ result<memory_region> memory_region::try_register(const device& dev, buffer&& me
 
 result<memory_region> memory_region::try_register(const device& dev, void* address,
                                                   std::size_t length, access rights) noexcept {
-  return detail::attempt("register memory",
-                         [&] { return memory_region{dev, address, length, rights}; });
+  return detail::attempt("register memory", [&] {
+    return memory_region{dev, address, length, rights};
+  });
 }
 
 memory_region::memory_region(memory_region&& other) noexcept

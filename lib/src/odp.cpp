@@ -32,8 +32,7 @@ using detail::loopback_qp;
 using detail::loopback_request;
 using detail::probe_transfer;
 
-constexpr access probe_rights =
-    access::local_write | access::remote_read | access::remote_write;
+constexpr access probe_rights = access::local_write | access::remote_read | access::remote_write;
 /// For one transfer of the probe. A device that loses packets needs seconds to give up.
 constexpr std::chrono::milliseconds transfer_timeout{10000};
 
@@ -61,9 +60,9 @@ memory_region register_unprobed(const device& dev, void* address, std::size_t le
     // Nothing is pinned, so none of the causes of ENOMEM of ordinary registrations applies.
     const bool refused = errnum == EINVAL || errnum == EOPNOTSUPP || errnum == ENOSYS;
     throw error{errnum,
-                refused             ? reason::no_odp
+                refused            ? reason::no_odp
                 : errnum == ENOMEM ? reason::out_of_memory
-                                    : reason::unknown,
+                                   : reason::unknown,
                 operation};
   }
   return detail::region_access::make(dev.state(), mr, rights);
@@ -132,8 +131,8 @@ void check_pinned(const device& dev, const memory_region& subject, const memory_
   }
 }
 
-void check_on_demand(const device& dev, const memory_region& subject,
-                     const memory_region& witness, std::span<std::byte> area) {
+void check_on_demand(const device& dev, const memory_region& subject, const memory_region& witness,
+                     std::span<std::byte> area) {
   transfer_path path{dev, subject, witness};
   const std::string operation = operation_on(dev, "probe on-demand paging");
   const auto move = [&](const probe_transfer& t) {
@@ -168,8 +167,7 @@ void run_probe(const device& dev) {
     check_pinned(dev, pinned, witness);
   }
   const buffer area = plain.allocate(detail::probe_area);
-  const memory_region on_demand =
-      register_unprobed(dev, area.data(), area.size(), probe_rights);
+  const memory_region on_demand = register_unprobed(dev, area.data(), area.size(), probe_rights);
   check_on_demand(dev, on_demand, witness, area.bytes());
 }
 
@@ -179,9 +177,9 @@ class answers {
  public:
   result<void> ask(const device& dev) {
     const std::lock_guard guard{lock_};
-    const auto key = std::pair{std::string{dev.name()},
-                               static_cast<std::uint64_t>(
-                                   ibv_get_device_guid(dev.context()->device))};
+    const auto key =
+        std::pair{std::string{dev.name()},
+                  static_cast<std::uint64_t>(ibv_get_device_guid(dev.context()->device))};
     if (const auto known = known_.find(key); known != known_.end()) {
       return known->second;
     }

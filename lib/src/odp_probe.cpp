@@ -22,13 +22,13 @@ struct shape {
 /// Packets carry 256 to 4096 bytes, a power of two; drivers split copies at pages. Each shape
 /// is there for a way in which such a split goes wrong.
 constexpr std::array shapes{
-    shape{0, 0, probe_page},                                     // nothing odd: the base case
-    shape{3, 61, 5},                                             // offset inside a page
-    shape{probe_page - 7, 130, 14},                              // page border in a packet
-    shape{probe_page / 2, 0, probe_page / 2},                    // half a page, to its end
-    shape{probe_page + 1, 2 * probe_page - 9, probe_page},       // borders apart on both sides
-    shape{513, 3, 3 * probe_page + 77},                          // many packets, odd all over
-    shape{2 * probe_page, probe_page / 2, 5 * probe_page},       // many packets, whole pages
+    shape{0, 0, probe_page},                                // nothing odd: the base case
+    shape{3, 61, 5},                                        // offset inside a page
+    shape{probe_page - 7, 130, 14},                         // page border in a packet
+    shape{probe_page / 2, 0, probe_page / 2},               // half a page, to its end
+    shape{probe_page + 1, 2 * probe_page - 9, probe_page},  // borders apart on both sides
+    shape{513, 3, 3 * probe_page + 77},                     // many packets, odd all over
+    shape{2 * probe_page, probe_page / 2, 5 * probe_page},  // many packets, whole pages
 };
 
 constexpr std::array kinds{kind::write_to_subject, kind::read_from_subject,

@@ -16,10 +16,10 @@ namespace memopt::detail {
 /// or locally by its lkey.
 struct probe_transfer {
   enum class kind : std::uint8_t {
-    write_to_subject,      ///< WRITE, subject is the remote target
-    read_from_subject,     ///< READ, subject is the remote source
-    write_from_subject,    ///< WRITE, subject is the local source
-    read_into_subject,     ///< READ, subject is the local target
+    write_to_subject,    ///< WRITE, subject is the remote target
+    read_from_subject,   ///< READ, subject is the remote source
+    write_from_subject,  ///< WRITE, subject is the local source
+    read_into_subject,   ///< READ, subject is the local target
   } what;
   std::size_t subject_offset;
   std::size_t witness_offset;

@@ -241,12 +241,8 @@ void pool::put(const block& b) {
   impl_->put(b);
 }
 
-std::size_t pool::max_block() const noexcept {
-  return impl_ ? impl_->options.slab : 0;
-}
+std::size_t pool::max_block() const noexcept { return impl_ ? impl_->options.slab : 0; }
 
-pool_statistics pool::statistics() const {
-  return impl_ ? impl_->statistics() : pool_statistics{};
-}
+pool_statistics pool::statistics() const { return impl_ ? impl_->statistics() : pool_statistics{}; }
 
 }  // namespace memopt

@@ -58,9 +58,7 @@ void slab_list::push(pool_slab* slab) noexcept {
   first_ = slab;
 }
 
-void slab_list::pop() noexcept {
-  first_ = std::exchange(first_->next_, nullptr);
-}
+void slab_list::pop() noexcept { first_ = std::exchange(first_->next_, nullptr); }
 
 slab_table::slots::slots(unsigned width) : bits{width}, entries(std::size_t{1} << width) {}
 
@@ -98,9 +96,7 @@ void slab_table::reserve(std::size_t slabs) {
   current_.store(generations_.back().get(), std::memory_order_release);
 }
 
-void slab_table::insert(pool_slab* slab) noexcept {
-  generations_.back()->insert(slab);
-}
+void slab_table::insert(pool_slab* slab) noexcept { generations_.back()->insert(slab); }
 
 pool_slab* slab_table::find(std::uint32_t lkey) const noexcept {
   const slots& table = *current_.load(std::memory_order_acquire);

@@ -159,8 +159,8 @@ diagnosis diagnose(const registration_scene& scene) {
       return {over_limit(scene) ? memlock_reason(scene) : reason::rdma_cgroup, {}};
     case EINVAL:
       if (scene.max_mr_size != 0 && scene.length > scene.max_mr_size) {
-        return {reason::device_limit, "the device takes up to " +
-                                          std::to_string(scene.max_mr_size) + " bytes"};
+        return {reason::device_limit,
+                "the device takes up to " + std::to_string(scene.max_mr_size) + " bytes"};
       }
       return {reason::invalid_argument, {}};
     case EOPNOTSUPP:

@@ -60,8 +60,8 @@ remote_buffer::remote_buffer(std::unique_ptr<connection> c) noexcept : connectio
 
 remote_buffer::remote_buffer(const remote_options& options) {
   check(options);
-  connection_ = std::make_unique<connection>(options.address, options.port, options.token,
-                                             options.timeout);
+  connection_ =
+      std::make_unique<connection>(options.address, options.port, options.token, options.timeout);
 }
 
 result<remote_buffer> remote_buffer::try_connect(const remote_options& options) noexcept {
@@ -86,8 +86,8 @@ const device& remote_buffer::local_device() const noexcept { return connection_-
 
 void remote_buffer::write(const memory_region& mr, const void* local, std::size_t length,
                           std::uint64_t offset) {
-  const std::string operation = "write " + std::to_string(length) + " bytes at " +
-                                std::to_string(offset) + " of a share";
+  const std::string operation =
+      "write " + std::to_string(length) + " bytes at " + std::to_string(offset) + " of a share";
   if (!connection_) {
     throw error{ENOTCONN, reason::disconnected, operation};
   }
@@ -98,8 +98,8 @@ void remote_buffer::write(const memory_region& mr, const void* local, std::size_
 
 void remote_buffer::read(const memory_region& mr, void* local, std::size_t length,
                          std::uint64_t offset) {
-  const std::string operation = "read " + std::to_string(length) + " bytes at " +
-                                std::to_string(offset) + " of a share";
+  const std::string operation =
+      "read " + std::to_string(length) + " bytes at " + std::to_string(offset) + " of a share";
   if (!connection_) {
     throw error{ENOTCONN, reason::disconnected, operation};
   }

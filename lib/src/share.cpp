@@ -115,10 +115,8 @@ share::share(const buffer& memory, const share_options& options) {
     throw error{EINVAL, reason::invalid_argument, operation,
                 "remote_write and remote_atomic need local_write"};
   }
-  if (options.offset > state.mapped_size ||
-      options.length > state.mapped_size - options.offset) {
-    throw error{EINVAL, reason::invalid_argument, operation,
-                "the range is not inside the buffer"};
+  if (options.offset > state.mapped_size || options.length > state.mapped_size - options.offset) {
+    throw error{EINVAL, reason::invalid_argument, operation, "the range is not inside the buffer"};
   }
   memopt_share_create argument{};
   argument.flags = options.single_use ? MEMOPT_SHARE_F_SINGLE_USE : 0;

@@ -22,9 +22,9 @@ void check(std::size_t length, const allocation_options& options) {
   }
   if (options.alignment != 0 &&
       (!std::has_single_bit(options.alignment) || options.alignment > largest_alignment)) {
-    throw error{EINVAL, reason::invalid_argument, operation,
-                "alignment " + std::to_string(options.alignment) +
-                    " is no power of two up to 1 GiB"};
+    throw error{
+        EINVAL, reason::invalid_argument, operation,
+        "alignment " + std::to_string(options.alignment) + " is no power of two up to 1 GiB"};
   }
   if (options.node < any_node) {
     throw error{EINVAL, reason::invalid_argument, operation,

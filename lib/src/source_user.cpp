@@ -31,8 +31,8 @@ class guarded_space {
  public:
   guarded_space(std::size_t length, std::size_t alignment, const std::string& operation)
       : length_{length + 2 * alignment} {
-    void* at = sys().mmap(nullptr, length_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                          -1, 0);
+    void* at =
+        sys().mmap(nullptr, length_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) {
       throw error{errno, reason::out_of_memory, operation, "no address space is left"};
     }
@@ -101,10 +101,9 @@ int map_hugetlb(buffer_state& state, std::size_t alignment, int size_flag,
       const guarded_space space{state.mapped_size, alignment, operation};
       place = space.inner();
     }
-    void* at = sys().mmap(place, state.mapped_size, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | size_flag |
-                              MAP_FIXED_NOREPLACE,
-                          -1, 0);
+    void* at = sys().mmap(
+        place, state.mapped_size, PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | size_flag | MAP_FIXED_NOREPLACE, -1, 0);
     if (at != MAP_FAILED) {
       state.address = at;
       return 0;
@@ -186,8 +185,8 @@ std::string pool_directory(std::size_t page_size) {
   const std::size_t free = number_in(directory + "free_hugepages");
   const std::size_t reserved = number_in(directory + "resv_hugepages");
   const std::size_t available = free > reserved ? free - reserved : 0;
-  const std::string seen = std::to_string(pages) + " pages wanted, " + std::to_string(available) +
-                           " free in the pool";
+  const std::string seen =
+      std::to_string(pages) + " pages wanted, " + std::to_string(available) + " free in the pool";
   if (failure == EINVAL || failure == ENODEV) {
     throw error{failure, reason::unsupported, operation, "the kernel has no pages of this size"};
   }
@@ -213,7 +212,8 @@ std::unique_ptr<buffer_state> allocate_anonymous(scheme which, std::size_t lengt
   } else {
     make_plain(*state, operation);
     if (transparent_bytes(*state) != 0) {
-      throw error{EINVAL, reason::unsupported, operation, "the kernel used huge pages all the same"};
+      throw error{EINVAL, reason::unsupported, operation,
+                  "the kernel used huge pages all the same"};
     }
   }
   describe_pages(*state, unit);
@@ -241,9 +241,9 @@ std::unique_ptr<buffer_state> allocate_hugetlb(scheme which, std::size_t length,
   }
   for (const vma& mapping : mappings_of(state->address, mapped)) {
     if (mapping.kernel_page_size != unit) {
-      throw error{EINVAL, reason::unsupported, operation,
-                  "the kernel gave pages of " + std::to_string(mapping.kernel_page_size) +
-                      " bytes"};
+      throw error{
+          EINVAL, reason::unsupported, operation,
+          "the kernel gave pages of " + std::to_string(mapping.kernel_page_size) + " bytes"};
     }
   }
   describe_pages(*state, unit);

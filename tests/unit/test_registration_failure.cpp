@@ -64,10 +64,9 @@ registration_scene limited_to(int errnum, std::uint64_t limit) {
 TEST_CASE("EFAULT: a hole in the range", "[registration]") {
   auto at = scene(EFAULT);
   using mappings = std::vector<vma>;
-  at.mappings = GENERATE(
-      mappings{}, mappings{mapping(base + 4_KiB, base + 1_MiB)},
-      mappings{mapping(base, base + 4_KiB), mapping(base + 8_KiB, base + 1_MiB)},
-      mappings{mapping(base, base + 1_MiB - 4_KiB)});
+  at.mappings = GENERATE(mappings{}, mappings{mapping(base + 4_KiB, base + 1_MiB)},
+                         mappings{mapping(base, base + 4_KiB), mapping(base + 8_KiB, base + 1_MiB)},
+                         mappings{mapping(base, base + 1_MiB - 4_KiB)});
   CHECK(diagnose(at).why == reason::hole);
 }
 

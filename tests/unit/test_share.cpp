@@ -144,7 +144,8 @@ TEST_CASE("a share that can not be is refused without asking", "[share]") {
     o.length = std::numeric_limits<std::size_t>::max();
   }));
   CHECK(refused_with([](auto& o) { o.expires = std::chrono::milliseconds{-1}; }));
-  CHECK(refused_with([](auto& o) { o.expires = std::chrono::milliseconds{std::int64_t{1} << 32}; }));
+  CHECK(
+      refused_with([](auto& o) { o.expires = std::chrono::milliseconds{std::int64_t{1} << 32}; }));
   CHECK(refused(buffer{}, at("10.9.9.1")) == reason::invalid_argument);
   CHECK(refused(source{scheme::plain}.allocate(4_KiB), at("10.9.9.1")) == reason::invalid_argument);
   CHECK(module.last_share.size == 0);

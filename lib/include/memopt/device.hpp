@@ -17,7 +17,7 @@ namespace memopt {
 namespace detail {
 struct device_state;
 struct device_access;
-}
+}  // namespace detail
 
 /// What an RDMA device says of itself. Fixed while the device is open.
 struct device_capabilities {

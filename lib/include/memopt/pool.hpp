@@ -21,21 +21,21 @@ struct block {
 };
 
 struct pool_options {
-  source hot{scheme::plain};          ///< where slabs come from
-  std::size_t bytes = 64ULL << 20;    ///< allocated and registered at construction; more than 0
-  std::size_t limit = 0;              ///< grow on demand up to this; 0 means `bytes`: never grow
-  std::size_t slab = 4ULL << 20;      ///< bytes registered at once, a power of two of 64 KiB or more
+  source hot{scheme::plain};        ///< where slabs come from
+  std::size_t bytes = 64ULL << 20;  ///< allocated and registered at construction; more than 0
+  std::size_t limit = 0;            ///< grow on demand up to this; 0 means `bytes`: never grow
+  std::size_t slab = 4ULL << 20;    ///< bytes registered at once, a power of two of 64 KiB or more
   access rights = access::local_write;
   int node = any_node;
 };
 
 struct pool_statistics {
-  std::size_t registered;      ///< bytes registered
-  std::size_t in_use;          ///< bytes in blocks handed out
-  std::uint64_t registrations; ///< MRs made since construction
+  std::size_t registered;       ///< bytes registered
+  std::size_t in_use;           ///< bytes in blocks handed out
+  std::uint64_t registrations;  ///< MRs made since construction
   std::uint64_t gets;
   std::uint64_t puts;
-  std::uint64_t exhausted;     ///< gets refused at the limit
+  std::uint64_t exhausted;  ///< gets refused at the limit
 };
 
 /// Memory registered once and handed out in blocks, keys included: get() makes no system call

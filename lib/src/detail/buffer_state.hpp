@@ -21,8 +21,8 @@ struct buffer_state {
   ~buffer_state();
 
   void* address = nullptr;
-  std::size_t size = 0;          ///< bytes asked for
-  std::size_t mapped_size = 0;   ///< bytes mapped
+  std::size_t size = 0;         ///< bytes asked for
+  std::size_t mapped_size = 0;  ///< bytes mapped
   memopt::scheme scheme{};
   std::size_t page_size = 0;
   std::size_t mapping_size = 0;
@@ -31,8 +31,8 @@ struct buffer_state {
   int node = any_node;
   bool pinnable = true;
   std::vector<refusal> refusals;
-  module_file file;              ///< for the module's kinds
-  std::uint32_t buffer_id = 0;   ///< valid in `file`
+  module_file file;             ///< for the module's kinds
+  std::uint32_t buffer_id = 0;  ///< valid in `file`
 };
 
 /// Move the mapping to `target`, which must be address space the caller has reserved for all of

@@ -15,7 +15,7 @@ struct device_state {
   device_state& operator=(const device_state&) = delete;
   ~device_state();
 
-  std::shared_ptr<void> parent;    ///< goes after PD and context; may be empty
+  std::shared_ptr<void> parent;  ///< goes after PD and context; may be empty
   ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;
   bool owns_context = false;

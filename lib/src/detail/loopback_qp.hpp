@@ -22,7 +22,7 @@ struct loopback_request {
 };
 
 struct loopback_options {
-  unsigned depth = 1;  ///< requests under way at a time, at least 1
+  unsigned depth = 1;                       ///< requests under way at a time, at least 1
   std::chrono::milliseconds timeout{5000};  ///< for each wait()
 };
 

@@ -16,18 +16,18 @@ namespace memopt::detail {
 
 /// What was seen right after a registration failed.
 struct registration_scene {
-  int errnum;                          ///< positive errno value
+  int errnum;  ///< positive errno value
   std::uintptr_t begin;
-  std::size_t length;                  ///< bytes
+  std::size_t length;  ///< bytes
   access rights;
-  std::vector<vma> mappings;           ///< of the range
+  std::vector<vma> mappings;                   ///< of the range
   std::optional<std::uint64_t> memlock_limit;  ///< bytes; nothing for unlimited
-  std::uint64_t locked;                ///< bytes this process has locked or pinned
-  bool ipc_lock;                       ///< CAP_IPC_LOCK is in the effective set
-  bool in_user_namespace;              ///< not in the initial one
-  std::size_t mapping_count;           ///< of the process
-  std::size_t max_map_count;           ///< vm.max_map_count; 0 if unknown
-  std::uint64_t max_mr_size;           ///< bytes the device takes; 0 if unknown
+  std::uint64_t locked;                        ///< bytes this process has locked or pinned
+  bool ipc_lock;                               ///< CAP_IPC_LOCK is in the effective set
+  bool in_user_namespace;                      ///< not in the initial one
+  std::size_t mapping_count;                   ///< of the process
+  std::size_t max_map_count;                   ///< vm.max_map_count; 0 if unknown
+  std::uint64_t max_mr_size;                   ///< bytes the device takes; 0 if unknown
 };
 
 struct diagnosis {

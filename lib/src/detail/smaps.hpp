@@ -14,13 +14,13 @@ namespace memopt::detail {
 struct vma {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
-  std::string permissions;        ///< "rw-p"
-  std::string name;               ///< file or "[heap]"; empty for anonymous memory
+  std::string permissions;  ///< "rw-p"
+  std::string name;         ///< file or "[heap]"; empty for anonymous memory
   std::size_t kernel_page_size = 0;
   std::size_t resident = 0;
-  std::size_t anonymous_huge = 0; ///< on transparent huge pages, anonymous
-  std::size_t file_huge = 0;      ///< the same of files and shared memory
-  std::string flags;              ///< two-letter words of VmFlags, each followed by a blank
+  std::size_t anonymous_huge = 0;  ///< on transparent huge pages, anonymous
+  std::size_t file_huge = 0;       ///< the same of files and shared memory
+  std::string flags;               ///< two-letter words of VmFlags, each followed by a blank
 
   [[nodiscard]] bool has_flag(std::string_view two_letters) const noexcept;
   [[nodiscard]] bool writable() const noexcept {
