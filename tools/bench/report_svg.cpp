@@ -82,16 +82,21 @@ std::string to_gnuplot(const report& r, const system_facts& facts) {
       "set style data histogram\nset style histogram clustered gap 1\n"
       "set style fill solid 0.9 noborder\nset boxwidth 0.9\n"
       "set grid ytics linecolor rgb \"#dddddd\"\nset border 3\n"
-      "set xtics nomirror rotate by -35\nset ytics nomirror\nset key outside top right "
-      "horizontal\n";
-  out += fmt::format("set label 1 \"{}\" at screen 0.02,0.015 font \",11\"\n", plain(remark));
+      "set xtics nomirror rotate by -35\nset ytics nomirror\n";
+  // Between the title of a panel and its bars; an outer place would be that of the whole picture.
+  out +=
+      "set key at graph 0.5,1.01 center bottom horizontal samplen 1 width 1\n"
+      "set title offset 0,1.3\n";
   out += fmt::format(
-      "set multiplot layout 2,2 title \"{}\" font \",16\" margins 0.07,0.98,0.12,0.88 "
-      "spacing 0.09,0.2\n",
+      "set multiplot layout 2,2 title \"{}\" font \",16\" margins 0.08,0.98,0.12,0.86 "
+      "spacing 0.1,0.2\n",
       plain(heading));
   if (!data.empty()) {
+    // Every panel draws every label there is.
+    out += fmt::format("set label 1 \"{}\" at screen 0.02,0.015 font \",11\"\n", plain(remark));
     out += panel("Getting the memory", "ms, log scale", true,
                  {{2, "allocate", "#4477aa"}, {3, "first touch", "#ccbb44"}});
+    out += "unset label 1\n";
     out += panel("Registration", "us, log scale", true,
                  {{4, "first", "#aa3377"}, {5, "again", "#ee6677"}, {6, "deregister", "#bbbbbb"}});
     out += panel("Translation entries by largest device page", "entries, log scale", true,

@@ -89,7 +89,8 @@ std::string note_of(const row& r) {
     add(fmt::format("mapped with pages of {}", format_bytes(r.obtained.mapping)));
   }
   if (r.posted) {
-    add(fmt::format("the module posted {} entries of {}", r.posted->entries,
+    add(fmt::format("the module posted {} {} of {}", r.posted->entries,
+                    r.posted->entries == 1 ? "entry" : "entries",
                     format_bytes(r.posted->page_size)));
   }
   if (!r.note.empty()) {
