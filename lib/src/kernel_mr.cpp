@@ -14,22 +14,7 @@ namespace memopt {
 namespace {
 
 reason reason_of(int failed) {
-  switch (failed) {
-    case EINVAL:
-    case EOVERFLOW:
-    case ENOENT:
-      return reason::invalid_argument;
-    case ENODEV:
-      return reason::no_device;
-    case EOPNOTSUPP:
-      return reason::unsupported;
-    case ENOSPC:
-      return reason::object_limit;
-    case ENOMEM:
-      return reason::out_of_memory;
-    default:
-      return detail::is_mismatch(failed) ? reason::module_mismatch : reason::unknown;
-  }
+  return failed == ENODEV ? reason::no_device : detail::common_reason(failed);
 }
 
 }  // namespace

@@ -80,6 +80,23 @@ int raw_call(int fd, unsigned long command, void* argument) noexcept {
 
 bool is_mismatch(int errnum) noexcept { return errnum == ENOTTY || errnum == E2BIG; }
 
+reason common_reason(int errnum) noexcept {
+  switch (errnum) {
+    case EINVAL:
+    case EOVERFLOW:
+    case ENOENT:
+      return reason::invalid_argument;
+    case EOPNOTSUPP:
+      return reason::unsupported;
+    case ENOSPC:
+      return reason::object_limit;
+    case ENOMEM:
+      return reason::out_of_memory;
+    default:
+      return is_mismatch(errnum) ? reason::module_mismatch : reason::unknown;
+  }
+}
+
 memopt_query query(int fd) {
   memopt_query answer{};
   if (const int failed = call_module(fd, MEMOPT_QUERY, answer); failed != 0) {

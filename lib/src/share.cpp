@@ -31,18 +31,8 @@ reason reason_of(int failed) {
       return reason::address_unavailable;
     case EADDRINUSE:
       return reason::address_in_use;
-    case EINVAL:
-    case EOVERFLOW:
-    case ENOENT:
-      return reason::invalid_argument;
-    case EOPNOTSUPP:
-      return reason::unsupported;
-    case ENOSPC:
-      return reason::object_limit;
-    case ENOMEM:
-      return reason::out_of_memory;
     default:
-      return detail::is_mismatch(failed) ? reason::module_mismatch : reason::unknown;
+      return detail::common_reason(failed);
   }
 }
 

@@ -199,25 +199,32 @@ static void rival_recover(struct rival *r)
 
 /* ---- the tests ---- */
 
+/* Give up the buffer, and the MR only when told to. */
+static void holder_outlive_buffer(struct holder *h, int sock)
+{
+	holder_register(h);
+	holder_meet(h, sock);
+	holder_give_up_buffer(h);
+	tell(sock);
+	await(sock);
+	require_eq(ibv_dereg_mr(h->mr), 0);
+	tell(sock);
+	await(sock);
+}
+
 static void hold_then_dereg(int sock)
 {
 	struct holder h;
 
 	holder_alloc(&h);
-	holder_register(&h);
-	holder_meet(&h, sock);
-	holder_give_up_buffer(&h);
-	tell(sock);
-	await(sock);
-	require_eq(ibv_dereg_mr(h.mr), 0);
-	tell(sock);
-	await(sock);
+	holder_outlive_buffer(&h, sock);
 }
 
-static void mr_survives_buffer(void)
+/* The memory is back when the holder deregisters, and not before. */
+static void dereg_gives_memory_back(void (*hold)(int sock))
 {
 	struct rival r;
-	pid_t pid = holder_start(&r, hold_then_dereg);
+	pid_t pid = holder_start(&r, hold);
 
 	rival_meet(&r);
 	await(r.sock);
@@ -227,6 +234,11 @@ static void mr_survives_buffer(void)
 	rival_recover(&r);
 	tell(r.sock);
 	require_eq(wait_child(pid, RDMA_PATIENCE_MS), 0);
+}
+
+static void mr_survives_buffer(void)
+{
+	dereg_gives_memory_back(hold_then_dereg);
 }
 
 static void hold_until_killed(int sock)
@@ -274,29 +286,12 @@ static void hold_passed_file(int sock)
 	h.fd = recv_fd(pass[0]);
 	require(h.fd >= 0);
 	require_eq(wait_child(giver, RDMA_PATIENCE_MS), 0);
-	holder_register(&h);
-	holder_meet(&h, sock);
-	holder_give_up_buffer(&h);
-	tell(sock);
-	await(sock);
-	require_eq(ibv_dereg_mr(h.mr), 0);
-	tell(sock);
-	await(sock);
+	holder_outlive_buffer(&h, sock);
 }
 
 static void mr_of_passed_file_survives(void)
 {
-	struct rival r;
-	pid_t pid = holder_start(&r, hold_passed_file);
-
-	rival_meet(&r);
-	await(r.sock);
-	rival_take_over(&r);
-	tell(r.sock);
-	await(r.sock);
-	rival_recover(&r);
-	tell(r.sock);
-	require_eq(wait_child(pid, RDMA_PATIENCE_MS), 0);
+	dereg_gives_memory_back(hold_passed_file);
 }
 
 /* Pass the verbs context away and wait for the end. */

@@ -42,6 +42,9 @@ template <typename Argument>
 /// ENOTTY, E2BIG and a struct that is too small all mean that the versions do not fit.
 [[nodiscard]] bool is_mismatch(int errnum) noexcept;
 
+/// What an errno value means that all commands about verbs objects have in common.
+[[nodiscard]] reason common_reason(int errnum) noexcept;
+
 /// @throws error for what QUERY and REGION_INFO can answer
 [[nodiscard]] memopt_query query(int fd);
 [[nodiscard]] memopt_region_info region(int fd, std::uint32_t index);
