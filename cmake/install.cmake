@@ -16,6 +16,8 @@ install(TARGETS memopt EXPORT memopt-targets
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/lib/include/memopt
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 install(FILES ${PROJECT_SOURCE_DIR}/uapi/linux/rdma_memopt.h
+  ${PROJECT_SOURCE_DIR}/uapi/linux/rdma_memopt_share.h
+  ${PROJECT_SOURCE_DIR}/uapi/linux/rdma_memopt_watch.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/linux)
 
 if(TARGET memopt-tool)

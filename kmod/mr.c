@@ -106,6 +106,8 @@ int memopt_ioctl_mr_reg(struct memopt_call *call)
 	arg->out_iova = pa_mr->iova;
 	arg->out_entries = pa_mr->entries;
 	arg->out_page_size = pa_mr->page_size;
+	arg->out_part_length = pa_mr->length;
+	arg->out_parts = 1;
 	call->new_object = &mr->obj;
 	return 0;
 
@@ -137,6 +139,8 @@ int memopt_ioctl_mr_info(struct memopt_call *call)
 	arg->out_length = pa_mr->length;
 	arg->out_entries = pa_mr->entries;
 	arg->out_page_size = pa_mr->page_size;
+	arg->out_part_length = pa_mr->length;
+	arg->out_parts = 1;
 	memopt_ibdev_name(pa_mr->service->dev, arg->out_ibdev);
 
 	memopt_object_put(obj);

@@ -26,6 +26,7 @@
  * struct command - what the header says of one command
  * @request: ioctl number
  * @size: of its struct
+ * @first: size of the first version of the struct; 0 for @size
  * @out: first member that is only written
  * @result: of a struct that is all zero but for the size; DEPENDS if the order
  *	of the checks is not part of the contract
@@ -36,6 +37,7 @@ struct command {
 	const char *name;
 	unsigned long request;
 	uint32_t size;
+	uint32_t first;
 	uint32_t out;
 	int result;
 	uint32_t flags;
@@ -52,15 +54,20 @@ struct command {
 #define NO_OUT(lower) sizeof(struct memopt_##lower)
 
 static const struct command commands[] = {
-	COMMAND(QUERY, query, OUT(query, out_features), 0),
+	COMMAND(QUERY, query, OUT(query, out_features), 0, .first = 32,
+		.reserved = { RESERVED(query, __reserved) }),
 	COMMAND(REGION_INFO, region_info, OUT(region_info, out_kind), 0,
-		.reserved = { RESERVED(region_info, __reserved) }),
+		.first = 72,
+		.reserved = { RESERVED(region_info, __reserved),
+			      RESERVED(region_info, __reserved2) }),
 	COMMAND(BUF_ALLOC, buf_alloc, OUT(buf_alloc, out_buf_id), -EINVAL),
 	COMMAND(BUF_INFO, buf_info, OUT(buf_info, out_kind), -ENOENT),
 	COMMAND(BUF_FREE, buf_free, NO_OUT(buf_free), -ENOENT,
 		.reserved = { RESERVED(buf_free, __reserved) }),
-	COMMAND(MR_REG, mr_reg, OUT(mr_reg, out_mr_id), DEPENDS),
-	COMMAND(MR_INFO, mr_info, OUT(mr_info, out_state), -ENOENT),
+	COMMAND(MR_REG, mr_reg, OUT(mr_reg, out_mr_id), DEPENDS, .first = 120,
+		.reserved = { RESERVED(mr_reg, __reserved) }),
+	COMMAND(MR_INFO, mr_info, OUT(mr_info, out_state), -ENOENT,
+		.first = 112, .reserved = { RESERVED(mr_info, __reserved) }),
 	COMMAND(MR_DEREG, mr_dereg, NO_OUT(mr_dereg), -ENOENT,
 		.reserved = { RESERVED(mr_dereg, __reserved) }),
 	COMMAND(SHARE_CREATE, share_create, OUT(share_create, out_share_id),
@@ -152,10 +159,21 @@ static void short_structs(void)
 {
 	setup();
 	for (size_t i = 0; i < COUNT(commands); i++) {
-		exact(&commands[i]);
-		for (uint32_t size = 0; size < commands[i].size; size++) {
+		const struct command *c = &commands[i];
+		uint32_t first = c->first ? c->first : c->size;
+		int ret = exact(c);
+
+		for (uint32_t size = 0; size < first; size++) {
 			memset(&arg, 0, sizeof(arg));
-			require_eq(call(&commands[i], size), -EINVAL);
+			require_eq(call(c, size), -EINVAL);
+		}
+		/* a program built with an older header: no byte more comes back */
+		for (uint32_t size = first; size < c->size; size++) {
+			memset(&arg, 0, sizeof(arg));
+			memset(arg.bytes + size, 0xa5, 64);
+			require_eq(call(c, size), ret);
+			for (int n = 0; n < 64; n++)
+				require_eq(arg.bytes[size + n], 0xa5);
 		}
 	}
 }
@@ -223,7 +241,7 @@ static void reserved_members(void)
 			tried++;
 		}
 	}
-	require_eq(tried, 6);
+	require_eq(tried, 10);
 }
 
 /* Only members that are not reserved: those stay zero. */
@@ -239,6 +257,7 @@ static void results_are_ignored_on_input(void)
 	memset(&query, 0xff, sizeof(query));
 	query.size = sizeof(query);
 	query.flags = 0;
+	query.__reserved = 0;
 	require_eq(memopt_ioctl(fd, MEMOPT_QUERY, &query), 0);
 	require_eq(query.out_uapi_version, MEMOPT_UAPI_VERSION);
 	require(memcmp(&query, &zero, sizeof(query)) != 0);
@@ -248,6 +267,7 @@ static void results_are_ignored_on_input(void)
 	region.flags = 0;
 	region.index = 0;
 	region.__reserved = 0;
+	region.__reserved2 = 0;
 	require_eq(memopt_ioctl(fd, MEMOPT_REGION_INFO, &region), 0);
 	require(region.out_total && region.out_total != UINT64_MAX);
 

@@ -31,6 +31,8 @@
  *   ENODEV      no region, or no RDMA device, of the wanted kind
  *   EOVERFLOW   offset + length does not fit
  *   ENOSPC      a limit on the number of objects is reached
+ *   EDQUOT      a limit on bytes is reached, see memopt_stats; CAP_SYS_RESOURCE
+ *               in the initial user namespace lifts it
  * A command that fails has no effect.
  */
 #ifndef _UAPI_LINUX_RDMA_MEMOPT_H
@@ -46,19 +48,25 @@
 
 #define MEMOPT_IOC_MAGIC 0xBC
 
-/* 0x05 is kept for buffer export, 0x0c to 0x0f for watches and statistics. */
 enum memopt_command {
 	MEMOPT_CMD_QUERY = 0x00,
 	MEMOPT_CMD_REGION_INFO = 0x01,
 	MEMOPT_CMD_BUF_ALLOC = 0x02,
 	MEMOPT_CMD_BUF_INFO = 0x03,
 	MEMOPT_CMD_BUF_FREE = 0x04,
+	MEMOPT_CMD_BUF_EXPORT = 0x05,
 	MEMOPT_CMD_MR_REG = 0x06,
 	MEMOPT_CMD_MR_INFO = 0x07,
 	MEMOPT_CMD_MR_DEREG = 0x08,
 	MEMOPT_CMD_SHARE_CREATE = 0x09,
 	MEMOPT_CMD_SHARE_INFO = 0x0a,
 	MEMOPT_CMD_SHARE_DESTROY = 0x0b,
+	MEMOPT_CMD_WATCH_CREATE = 0x0c,
+	MEMOPT_CMD_WATCH_ADD = 0x0d,
+	MEMOPT_CMD_WATCH_DEL = 0x0e,
+	MEMOPT_CMD_STATS = 0x0f,
+	MEMOPT_CMD_MR_PART = 0x10,
+	MEMOPT_CMD_WATCH_DESTROY = 0x11,
 };
 
 /* Kinds of contiguous memory.  ANY and PINNABLE are for BUF_ALLOC only. */
@@ -93,6 +101,12 @@ enum memopt_kind {
 #define MEMOPT_FEATURE_PA_MR (1ULL << 3)	/* MR_* commands work */
 #define MEMOPT_FEATURE_SHARE (1ULL << 4)	/* SHARE_* commands work */
 #define MEMOPT_FEATURE_IMPLICIT_MMAP (1ULL << 5) /* mmap at offset 0 allocates */
+#define MEMOPT_FEATURE_DMABUF (1ULL << 6)	/* BUF_EXPORT works */
+#define MEMOPT_FEATURE_WATCH (1ULL << 7)	/* WATCH_* commands work */
+#define MEMOPT_FEATURE_MR_SPLIT (1ULL << 8)	/* MEMOPT_MR_F_SPLIT, MR_PART work */
+#define MEMOPT_FEATURE_STATS (1ULL << 9)	/* STATS works, bytes are limited */
+#define MEMOPT_FEATURE_HUGE_CONTIG (1ULL << 10)	/* contig is mapped by 2 MiB pages */
+#define MEMOPT_FEATURE_HUGE_CMA (1ULL << 11)	/* cma is mapped by 2 MiB pages */
 
 /**
  * struct memopt_query - what this module can do
@@ -103,6 +117,8 @@ enum memopt_kind {
  * @out_region_count: valid values of memopt_region_info.index are below this
  * @out_max_objects: buffers, MRs and shares one open file may hold together
  * @out_max_connections: connections one share accepts at a time
+ * @out_max_watch_slots: slots one watch may have; 0 without watches
+ * @__reserved: must be 0
  */
 struct memopt_query {
 	__u32 size;
@@ -112,6 +128,8 @@ struct memopt_query {
 	__u32 out_region_count;
 	__u32 out_max_objects;
 	__u32 out_max_connections;
+	__u32 out_max_watch_slots;
+	__u32 __reserved;
 };
 
 #define MEMOPT_QUERY _IO(MEMOPT_IOC_MAGIC, MEMOPT_CMD_QUERY)
@@ -130,6 +148,12 @@ struct memopt_query {
  * @out_quarantined: bytes freed, but pinned by somebody, so not reused yet
  * @out_dirty: bytes freed and waiting to be zeroed
  * @out_largest_free: bytes of the longest free run
+ * @out_huge: bytes of @out_total that 2 MiB pages of the CPU can map
+ * @out_zeroed: bytes zeroed in the background since the module was loaded
+ * @out_waited: bytes of buffers that had to wait for zeroing, since then.  An
+ *	allocation waits only if nothing clean is long enough.
+ * @out_fragmentation: per mille of @out_free outside the longest free run
+ * @__reserved2: must be 0
  *
  * total = free + used + quarantined + dirty, at one instant.
  */
@@ -146,14 +170,22 @@ struct memopt_region_info {
 	__aligned_u64 out_quarantined;
 	__aligned_u64 out_dirty;
 	__aligned_u64 out_largest_free;
+	__aligned_u64 out_huge;
+	__aligned_u64 out_zeroed;
+	__aligned_u64 out_waited;
+	__u32 out_fragmentation;
+	__u32 __reserved2;
 };
 
 #define MEMOPT_REGION_INFO _IO(MEMOPT_IOC_MAGIC, MEMOPT_CMD_REGION_INFO)
 
+/* Mappings of the buffer are inherited by fork(); otherwise they are not. */
+#define MEMOPT_BUF_F_INHERIT (1U << 0)
+
 /**
  * struct memopt_buf_alloc - allocate a zeroed, physically contiguous buffer
  * @size: sizeof(struct memopt_buf_alloc)
- * @flags: must be 0
+ * @flags: MEMOPT_BUF_F_*
  * @kind: enum memopt_kind
  * @node: NUMA node, or MEMOPT_NODE_ANY; a node is a demand, not a hint
  * @length: bytes, more than 0; rounded up to whole pages
@@ -193,6 +225,10 @@ struct memopt_buf_alloc {
 #define MEMOPT_BUF_STATE_PINNABLE (1U << 0)
 /* The buffer was made by mmap() at offset 0. */
 #define MEMOPT_BUF_STATE_IMPLICIT (1U << 1)
+/* The administrator revoked it: touching a mapping is SIGBUS. */
+#define MEMOPT_BUF_STATE_REVOKED (1U << 2)
+/* Revoked, but an importer that can not be told still uses it. */
+#define MEMOPT_BUF_STATE_REVOKE_PENDING (1U << 3)
 
 /**
  * struct memopt_buf_info - describe a buffer
@@ -246,22 +282,92 @@ struct memopt_buf_free {
 
 #define MEMOPT_BUF_FREE _IO(MEMOPT_IOC_MAGIC, MEMOPT_CMD_BUF_FREE)
 
+/**
+ * struct memopt_buf_export - export a range of a buffer as a dma-buf
+ * @size: sizeof(struct memopt_buf_export)
+ * @flags: must be 0
+ * @buf_id: from BUF_ALLOC
+ * @fd_flags: O_CLOEXEC, and O_RDONLY or O_RDWR, of the new descriptor
+ * @offset: first byte, a multiple of the page size
+ * @length: bytes, a multiple of the page size, more than 0
+ * @out_fd: the descriptor
+ * @__reserved: must be 0
+ *
+ * The dma-buf keeps the memory alive, not the buffer's id.  Importers that map
+ * it get one physically contiguous piece.
+ */
+struct memopt_buf_export {
+	__u32 size;
+	__u32 flags;
+	__u32 buf_id;
+	__u32 fd_flags;
+	__aligned_u64 offset;
+	__aligned_u64 length;
+	__s32 out_fd;
+	__u32 __reserved;
+};
+
+#define MEMOPT_BUF_EXPORT _IO(MEMOPT_IOC_MAGIC, MEMOPT_CMD_BUF_EXPORT)
+
+/**
+ * struct memopt_stats - what is charged to the file, its user and its namespace
+ * @size: sizeof(struct memopt_stats)
+ * @flags: must be 0
+ * @out_file_bytes: bytes of buffers charged to this file, from BUF_ALLOC until
+ *	the freed memory is clean again
+ * @out_file_limit: the most that may be
+ * @out_user_bytes: the same for all files opened by the user who opened this one
+ * @out_user_limit: the most that may be
+ * @out_userns_bytes: the same for the owner of that user's user namespace
+ * @out_userns_limit: the most that may be; no limit in the initial namespace
+ * @out_buffers: buffers of this file that have an id
+ * @out_mrs: MRs of this file
+ * @out_shares: shares of this file
+ * @out_watches: watches of this file
+ *
+ * A limit of 2^64 - 1 is none.
+ */
+struct memopt_stats {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 out_file_bytes;
+	__aligned_u64 out_file_limit;
+	__aligned_u64 out_user_bytes;
+	__aligned_u64 out_user_limit;
+	__aligned_u64 out_userns_bytes;
+	__aligned_u64 out_userns_limit;
+	__u32 out_buffers;
+	__u32 out_mrs;
+	__u32 out_shares;
+	__u32 out_watches;
+};
+
+#define MEMOPT_STATS _IO(MEMOPT_IOC_MAGIC, MEMOPT_CMD_STATS)
+
 #define MEMOPT_IBDEV_NAME_MAX 64
+
+/* Use several MRs if the range needs more than the device takes in one. */
+#define MEMOPT_MR_F_SPLIT (1U << 0)
 
 /**
  * struct memopt_mr_reg - register a range of a buffer by physical address
  * @size: sizeof(struct memopt_mr_reg)
- * @flags: must be 0
+ * @flags: MEMOPT_MR_F_*
  * @buf_id: from BUF_ALLOC
  * @access: MEMOPT_ACCESS_*; 0 allows local reads only
  * @offset: first byte, a multiple of the page size
  * @length: bytes, a multiple of the page size, more than 0
  * @ibdev: name of the RDMA device, zero-terminated
  * @out_mr_id: the id, never 0
- * @out_rkey: remote key
+ * @out_rkey: remote key, of the first part if there are several
  * @out_iova: address remote peers use for byte 0 of the range
- * @out_entries: translation entries posted to the device
+ * @out_entries: translation entries posted to the device, of all parts
  * @out_page_size: bytes each of them covers
+ * @out_part_length: bytes of every part but the last, which may be shorter.
+ *	Byte n of the range is in part n / @out_part_length; MR_PART tells its key.
+ *	@length if there is one part.
+ * @out_parts: MRs that make up the range
+ * @__reserved: must be 0
  *
  * The MR lives on a protection domain of this file's own: it is bounded to the
  * range, has exactly the rights asked for, and no queue pair of a peer is in
@@ -269,7 +375,8 @@ struct memopt_buf_free {
  *
  * EINVAL: a remote right that changes memory without LOCAL_WRITE.
  * EOPNOTSUPP: the device can not register by physical address, or the range
- * needs more entries than the device takes in one MR.
+ * needs more entries than the device takes in one MR and MEMOPT_MR_F_SPLIT is
+ * not set.
  */
 struct memopt_mr_reg {
 	__u32 size;
@@ -284,6 +391,9 @@ struct memopt_mr_reg {
 	__aligned_u64 out_iova;
 	__u32 out_entries;
 	__u32 out_page_size;
+	__aligned_u64 out_part_length;
+	__u32 out_parts;
+	__u32 __reserved;
 };
 
 #define MEMOPT_MR_REG _IO(MEMOPT_IOC_MAGIC, MEMOPT_CMD_MR_REG)
@@ -305,6 +415,9 @@ struct memopt_mr_reg {
  *	them further inside (soft RoCE keeps one per 4 KiB); that is not counted.
  * @out_page_size: bytes each of them covers
  * @out_ibdev: name of the device
+ * @out_part_length: as in memopt_mr_reg
+ * @out_parts: as in memopt_mr_reg
+ * @__reserved: must be 0
  */
 struct memopt_mr_info {
 	__u32 size;
@@ -318,9 +431,38 @@ struct memopt_mr_info {
 	__u32 out_entries;
 	__u32 out_page_size;
 	char out_ibdev[MEMOPT_IBDEV_NAME_MAX];
+	__aligned_u64 out_part_length;
+	__u32 out_parts;
+	__u32 __reserved;
 };
 
 #define MEMOPT_MR_INFO _IO(MEMOPT_IOC_MAGIC, MEMOPT_CMD_MR_INFO)
+
+/**
+ * struct memopt_mr_part - describe one of the MRs that make up a range
+ * @size: sizeof(struct memopt_mr_part)
+ * @flags: must be 0
+ * @mr_id: from MR_REG
+ * @index: 0 to memopt_mr_reg.out_parts - 1, else EINVAL
+ * @out_rkey: remote key
+ * @out_entries: translation entries posted to the device
+ * @out_iova: address of the part's byte 0: that of the range plus @out_offset
+ * @out_offset: of the part's byte 0 in the range
+ * @out_length: bytes
+ */
+struct memopt_mr_part {
+	__u32 size;
+	__u32 flags;
+	__u32 mr_id;
+	__u32 index;
+	__u32 out_rkey;
+	__u32 out_entries;
+	__aligned_u64 out_iova;
+	__aligned_u64 out_offset;
+	__aligned_u64 out_length;
+};
+
+#define MEMOPT_MR_PART _IO(MEMOPT_IOC_MAGIC, MEMOPT_CMD_MR_PART)
 
 /**
  * struct memopt_mr_dereg - invalidate and remove an MR
@@ -338,182 +480,7 @@ struct memopt_mr_dereg {
 
 #define MEMOPT_MR_DEREG _IO(MEMOPT_IOC_MAGIC, MEMOPT_CMD_MR_DEREG)
 
-#define MEMOPT_TOKEN_SIZE 16
-
-/* The token admits one connection, then no more. */
-#define MEMOPT_SHARE_F_SINGLE_USE (1U << 0)
-
-/**
- * struct memopt_share_create - let remote peers reach a range of a buffer
- * @size: sizeof(struct memopt_share_create)
- * @flags: MEMOPT_SHARE_F_*
- * @buf_id: from BUF_ALLOC
- * @access: MEMOPT_ACCESS_*; at least one remote right
- * @offset: first byte, a multiple of the page size
- * @length: bytes, a multiple of the page size, more than 0
- * @family: AF_INET or AF_INET6
- * @port: to listen on, host byte order; 0 lets the kernel choose.  Below 1024
- *	the caller needs CAP_NET_BIND_SERVICE in its network namespace.
- * @scope_id: interface of a link-local IPv6 address, else 0
- * @addr: address of the RDMA device to listen on, network byte order; IPv4 uses
- *	the first 4 bytes and the rest must be 0.  The wildcard is refused.
- * @expires_ms: milliseconds after which no new peer is admitted; 0 for never
- * @max_connections: at a time; 0 means memopt_query.out_max_connections
- * @out_share_id: the id, never 0
- * @out_port: the port, host byte order
- * @__reserved: must be 0
- * @out_token: 128 random bits a peer must present
- * @out_rkey: remote key, as peers get it
- * @out_iova: address of byte 0 of the range, as peers get it
- *
- * The listener lives in the caller's network namespace.  Creating one takes
- * CAP_NET_ADMIN there unless the administrator allows all (module parameter
- * share_unprivileged): EPERM otherwise.  EADDRNOTAVAIL or ENODEV: no RDMA device
- * with that address is visible here.  EADDRINUSE: the port is taken.
- *
- * The token is an access check on a trusted fabric: it crosses the wire in
- * clear text, and so does the data.
- */
-struct memopt_share_create {
-	__u32 size;
-	__u32 flags;
-	__u32 buf_id;
-	__u32 access;
-	__aligned_u64 offset;
-	__aligned_u64 length;
-	__u16 family;
-	__u16 port;
-	__u32 scope_id;
-	__u8 addr[16];
-	__u32 expires_ms;
-	__u32 max_connections;
-	__u32 out_share_id;
-	__u16 out_port;
-	__u16 __reserved;
-	__u8 out_token[MEMOPT_TOKEN_SIZE];
-	__u32 out_rkey;
-	__u32 __reserved2;
-	__aligned_u64 out_iova;
-};
-
-#define MEMOPT_SHARE_CREATE _IO(MEMOPT_IOC_MAGIC, MEMOPT_CMD_SHARE_CREATE)
-
-/* The device was removed: no peer can reach the share any more. */
-#define MEMOPT_SHARE_STATE_DEVICE_GONE (1U << 0)
-/* The token is used up or has expired; peers that are connected stay. */
-#define MEMOPT_SHARE_STATE_CLOSED (1U << 1)
-
-/**
- * struct memopt_share_info - describe a share
- * @size: sizeof(struct memopt_share_info)
- * @flags: must be 0
- * @share_id: from SHARE_CREATE
- * @out_state: MEMOPT_SHARE_STATE_*
- * @out_connections: peers connected now
- * @out_access: rights
- * @out_accepted: peers admitted so far
- * @out_rejected: peers turned away so far
- * @out_length: bytes in the range
- * @out_entries: translation entries posted to the device
- * @out_page_size: bytes each of them covers
- * @out_ibdev: name of the device
- */
-struct memopt_share_info {
-	__u32 size;
-	__u32 flags;
-	__u32 share_id;
-	__u32 out_state;
-	__u32 out_connections;
-	__u32 out_access;
-	__aligned_u64 out_accepted;
-	__aligned_u64 out_rejected;
-	__aligned_u64 out_length;
-	__u32 out_entries;
-	__u32 out_page_size;
-	char out_ibdev[MEMOPT_IBDEV_NAME_MAX];
-};
-
-#define MEMOPT_SHARE_INFO _IO(MEMOPT_IOC_MAGIC, MEMOPT_CMD_SHARE_INFO)
-
-/**
- * struct memopt_share_destroy - revoke a share
- * @size: sizeof(struct memopt_share_destroy)
- * @flags: must be 0
- * @share_id: from SHARE_CREATE
- * @__reserved: must be 0
- *
- * When the call returns, the key is invalid, every connection is gone and no
- * byte a peer sent can arrive in the buffer any more.
- */
-struct memopt_share_destroy {
-	__u32 size;
-	__u32 flags;
-	__u32 share_id;
-	__u32 __reserved;
-};
-
-#define MEMOPT_SHARE_DESTROY _IO(MEMOPT_IOC_MAGIC, MEMOPT_CMD_SHARE_DESTROY)
-
-/*
- * What a peer and a share say to each other, as rdma_cm private data: the peer
- * sends a memopt_share_hello with its connect request and gets a
- * memopt_share_grant with the accept or a memopt_share_refusal with the reject.
- * The transport may pad private data with zeros.
- */
-#define MEMOPT_SHARE_MAGIC 0x4d454d4f /* "MEMO" */
-#define MEMOPT_SHARE_PROTOCOL 1
-
-/**
- * struct memopt_share_hello - private data of a connect request
- * @magic: MEMOPT_SHARE_MAGIC
- * @protocol: MEMOPT_SHARE_PROTOCOL
- * @__reserved: 0
- * @token: from memopt_share_create.out_token
- */
-struct memopt_share_hello {
-	__be32 magic;
-	__be16 protocol;
-	__be16 __reserved;
-	__u8 token[MEMOPT_TOKEN_SIZE];
-};
-
-/**
- * struct memopt_share_grant - private data of an accept
- * @magic: MEMOPT_SHARE_MAGIC
- * @protocol: MEMOPT_SHARE_PROTOCOL
- * @__reserved: 0
- * @rkey: remote key
- * @access: MEMOPT_ACCESS_*, the remote rights
- * @iova: remote address of byte 0
- * @length: bytes that can be reached from @iova on
- */
-struct memopt_share_grant {
-	__be32 magic;
-	__be16 protocol;
-	__be16 __reserved;
-	__be32 rkey;
-	__be32 access;
-	__be64 iova;
-	__be64 length;
-};
-
-enum memopt_refusal {
-	MEMOPT_REFUSAL_MALFORMED = 1,	/* not a hello, or another protocol */
-	MEMOPT_REFUSAL_TOKEN = 2,	/* wrong, used up or expired token */
-	MEMOPT_REFUSAL_BUSY = 3,	/* max_connections reached */
-	MEMOPT_REFUSAL_INTERNAL = 4,	/* the server ran out of resources */
-};
-
-/**
- * struct memopt_share_refusal - private data of a reject
- * @magic: MEMOPT_SHARE_MAGIC
- * @protocol: MEMOPT_SHARE_PROTOCOL, the one the server speaks
- * @reason: enum memopt_refusal
- */
-struct memopt_share_refusal {
-	__be32 magic;
-	__be16 protocol;
-	__be16 reason;
-};
+#include <linux/rdma_memopt_share.h>
+#include <linux/rdma_memopt_watch.h>
 
 #endif /* _UAPI_LINUX_RDMA_MEMOPT_H */
